@@ -6,7 +6,7 @@
 #   make coverage  set up, then the tests, and which lines of the code they ran
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
-#   make campaign  the long versions of the tests of crashes, corruption and combinations (an hour or two)
+#   make campaign  the tests, and the long forms of those of which `make test` runs a slice (some hours)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
@@ -90,7 +90,7 @@ speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py
 
 campaign: setup
-	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest tests/laws
+	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 clients: setup
 	$(BIN)/python clients/run.py --cache $(CLIENTS)

@@ -22,12 +22,15 @@ from pipeline.session.session import RunRequest, run_session
 from stages.filtering import language
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
+from tests.campaign import FULL, examples
 
 _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
 _MEMORY, _ROOM = Path("/dev/shm"), 8 << 30  # noqa: S108  # pytest makes a folder there that is ours
 """Where files lie in memory, and the bytes that must be free: the tests leave 2 GB at most."""
 hypothesis.settings.register_profile("quick", max_examples=10)
+hypothesis.settings.register_profile("slice", max_examples=examples(100))
+hypothesis.settings.load_profile("slice")
 
 
 def pytest_configure() -> None:
@@ -42,10 +45,15 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what needs Ray or a run that was made for many tests."""
+    """Mark as slow what needs Ray or a run made for many tests; leave out what only a campaign does."""
     for item in items:
         if _LONG & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+    if not FULL:
+        left_out = [item for item in items if item.get_closest_marker("campaign")]
+        if left_out:
+            left_out[0].config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not item.get_closest_marker("campaign")]
 
 
 BUNDLED = Path(__file__).parent.parent / "examples" / "corpus"

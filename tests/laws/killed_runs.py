@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.run_file.config import RunFile
+from tests.campaign import FULL
 
-KILLS = 10 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 2
+KILLS = 10 if FULL else 2
 PATIENCE = 120.0
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,11 +1,9 @@
 """What laws 1 and 3 promise of a run with all of it switched on: workers and kills change no byte.
 
-The run that is killed has two workers, so its bytes speak for both laws. SHARDMILL_CAMPAIGN=full asks
-for ten kills of the whole process group instead of two, for 1, 2 and 3 workers without kills, and for
-the run with prompts beside that with dialogues.
+A campaign asks for ten kills of the whole process group, for 1 and 3 workers beside 2, and for the run
+with prompts beside that with dialogues.
 """
 
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ from pipeline.steps.cut.step import CutRecord
 from stages.filtering.table import FILTERS, labels_of
 from stages.packing.strategies import PACKINGS
 from stages.store.manifest import read_manifest
+from tests.campaign import FULL
 from tests.conftest import digests
 from tests.laws.combinations import KEEPS
 from tests.laws.everything_on import EVERYTHING, FOLDERS, everything_on, write_everything
@@ -33,8 +32,7 @@ class Corpus(NamedTuple):
     folder: Path
 
 
-CAMPAIGN = os.environ.get("SHARDMILL_CAMPAIGN") == "full"
-NAMES = tuple(EVERYTHING) if CAMPAIGN else ("dialogues",)
+NAMES = tuple(EVERYTHING) if FULL else ("dialogues",)
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -93,8 +91,7 @@ def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Pat
     assert len(digests(output, *FOLDERS)) > 300
 
 
-@pytest.mark.skipif(not CAMPAIGN, reason="the run that is killed has workers too")
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 2, 3] if FULL else [2])
 @pytest.mark.usefixtures("ray_session")
 def test_any_number_of_workers_gives_the_bytes_of_a_plain_loop(
     workers: int, everything: Corpus, inline: tuple[Path, Any], tmp_path: Path
@@ -103,6 +100,7 @@ def test_any_number_of_workers_gives_the_bytes_of_a_plain_loop(
     assert digests(tmp_path / "run", *FOLDERS) == digests(inline[0], *FOLDERS)
 
 
+@pytest.mark.campaign
 def test_kill_9_at_random_moments_changes_no_byte(
     everything: Corpus, inline: tuple[Path, Any], tmp_path: Path
 ) -> None:

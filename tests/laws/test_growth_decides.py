@@ -3,11 +3,10 @@
 The rule in plain loops is that of `tests.stages.dedup.test_dedup_oracle`, over all dumps in the order in
 which they came; each dump is a run of its own, against those before it.
 
-SHARDMILL_CAMPAIGN=full asks for 50 corpora instead of 24.
+A campaign asks for 50 corpora instead of 10.
 """
 
 import json
-import os
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,13 @@ import pytest
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
+from tests.campaign import some_of
 from tests.laws.tiny_run import tiny_run
 from tests.stages.dedup.test_dedup_oracle import Corpus, corpus_of, rule
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(50 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 24)
+SEEDS = some_of(range(50), 10)
 Removal = tuple[str, float, str]
 
 

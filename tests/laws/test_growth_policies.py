@@ -3,11 +3,10 @@
 The rule in plain loops is that of `tests.stages.dedup.policy_rule`, over all dumps at once: by dump
 first and then as the policy says.
 
-SHARDMILL_CAMPAIGN=full asks for 24 corpora instead of 16.
+A campaign asks for 24 corpora instead of 8.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.run_file.deduplication import Dedup
+from tests.campaign import some_of
 from tests.conftest import run_small
 from tests.stages.dedup import policy_rule
 from tests.stages.dedup.policy_rule import Record, decide_plainly
@@ -23,7 +23,7 @@ from tests.stages.dedup.test_policies import corpus_of, settings_of
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(24 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 16)
+SEEDS = some_of(range(24), 8)
 Removal = tuple[str, float | None, str]
 
 

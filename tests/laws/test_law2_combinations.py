@@ -6,10 +6,9 @@ from the files of real runs, by hand. Every pair of values meets in one of the r
 
 Some of these grow by a generation, and some are replayed by another run; all is counted there too.
 
-SHARDMILL_CAMPAIGN=full draws hundreds more combinations.
+A campaign draws hundreds more combinations.
 """
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from stages.filtering.table import FILTERS as ALL_FILTERS
 from stages.objectives.table import KINDS
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.table import ENDINGS, READERS, endings_of
+from tests.campaign import FULL
 from tests.laws.checked_runs import check
 from tests.laws.combinations import FILTERS, FORMS, ChosenSource, Combination, draw, texts
 from tests.laws.counted_by_hand import rows_below
@@ -44,7 +44,7 @@ SHARES = 6
 """Tests in which the runs are done that cover all pairs."""
 REFUSED = ("JSON list", "Parquet", "Arrow file", "Arrow stream")
 """Formats of which a file that is cut is refused."""
-EXAMPLES = 300 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 2
+EXAMPLES = 300 if FULL else 2
 
 
 @pytest.fixture(scope="module")

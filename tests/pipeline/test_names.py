@@ -18,11 +18,12 @@ from pipeline.steps.names import Names, read_rows
 from pipeline.steps.unit_clusters import Clusters
 from pipeline.steps.units import from_hex, hex_strings
 from stages.store.tables import write_tables
+from tests.campaign import examples
 
 STRINGS = st.lists(st.none() | st.text(max_size=6), max_size=30)
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(deadline=None, derandomize=True, max_examples=examples(60))
 @given(STRINGS, st.randoms(use_true_random=False), st.integers(1, 7))
 def test_strings_come_back_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, values: list[str | None], random: object, cut: int

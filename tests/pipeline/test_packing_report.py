@@ -22,6 +22,7 @@ from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged
 from stages.store.manifest import SEGMENT_COLUMNS, read_manifest
 from stages.verify.mechanics import SegmentedRows
+from tests.campaign import examples
 from tests.conftest import run_small
 
 DATASETS: list[dict[str, Any]] = [
@@ -72,7 +73,7 @@ def plainly(layout: Layout, documents: int) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=30), row_length=st.integers(2, 16))
 def test_documents_are_counted_as_a_plain_loop_counts(
     strategy: Strategy, lengths: list[int], row_length: int

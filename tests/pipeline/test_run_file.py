@@ -15,6 +15,7 @@ from stages.objectives.clm import CausalLM
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.span_corruption import SpanCorruption
 from stages.tokenizer.special import NUM_SENTINELS
+from tests.campaign import examples
 from tests.stages.objectives.test_span_counts import counts, longest_body
 
 Load = Callable[..., RunFile]
@@ -367,7 +368,7 @@ def test_sections_that_rows_need_are_asked_of_the_sources(
 SPANS = {"kind": "span_corruption", "noise_density": 0.5}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.sampled_from(
         [

@@ -16,6 +16,7 @@ from pipeline.state.journal import read_log, read_status
 from pipeline.state.state_files import parse_json, parse_model, read_object
 from pipeline.state.storage import LocalStorage
 from stages.errors import ConfigError, FormatError
+from tests.campaign import examples
 
 OUT = "do this"
 
@@ -77,14 +78,14 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_whole_json_is_read_as_it_was_written(content: dict[str, Any]) -> None:
     data = json.dumps(content, ensure_ascii=True).encode()
     assert parse_json(data, "x", way_out=OUT) == content
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.binary(max_size=60))
 def test_any_bytes_give_json_or_a_named_fault_and_nothing_else(data: bytes) -> None:
     try:

@@ -21,6 +21,7 @@ from stages.errors import (
     Stopped,
     VerificationError,
 )
+from tests.campaign import examples
 
 JSON_VALUES = st.recursive(
     st.none()
@@ -72,7 +73,7 @@ def test_two_configs_that_mean_the_same_have_the_same_spelling() -> None:
     assert canonical_json(Example(count=4)) != canonical_json(Example())
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=examples(30))
 @given(JSON_VALUES)
 def test_canonical_json_reads_back_as_the_value_and_spells_it_once(value: object) -> None:
     spelled = canonical_json(value)

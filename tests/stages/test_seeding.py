@@ -26,6 +26,7 @@ from stages.seeding import (
     shard_field,
     threshold,
 )
+from tests.campaign import examples
 
 ONES = 0xFFFFFFFF
 KNOWN_ANSWERS = {
@@ -95,7 +96,7 @@ def test_philox_gives_each_counter_its_own_answer_in_a_batch() -> None:
     assert (counters == before).all()
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(KEYS, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_the_fields_of_a_key_are_packed_as_the_table_says(key: Key, row: int, block: int) -> None:
     assert draws(key, row, block=block) == [words(key, row, block)]
@@ -130,7 +131,7 @@ def test_tags_fit_their_eight_bits_and_are_distinct() -> None:
     assert all(0 < number < 256 for number in numbers)
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=examples(30))
 @given(KEYS, st.integers(0, 300))
 def test_a_permutation_holds_every_number_once(key: Key, size: int) -> None:
     assert sorted(permutation(key, size).tolist()) == list(range(size))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stages.cleaning import text as cleaning
 from stages.cleaning.text import clean_text, cleaned
+from tests.campaign import examples
 
 BOM = "\ufeff"
 CONTROLS = ["\0", "\x0b", "\x1c", "\x1f", "\x7f", "\x85", "\x9f", "\u2028", "\u2029", "\r", "\r\n"]
@@ -43,7 +44,7 @@ def test_texts_are_cleaned_as_written_out(text: str, clean: str) -> None:
     assert clean_text(text) == clean
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(TEXTS)
 @example("\x00\ufeffa")
 @example("\ufeff\x00\ufeffa")
@@ -52,7 +53,7 @@ def test_cleaning_what_is_clean_changes_nothing(text: str) -> None:
     assert clean_text(clean) == clean
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(TEXTS)
 def test_clean_text_is_nfc_without_controls_or_other_line_ends(text: str) -> None:
     clean = clean_text(text)
@@ -61,7 +62,7 @@ def test_clean_text_is_nfc_without_controls_or_other_line_ends(text: str) -> Non
     assert clean.splitlines() == clean.removesuffix("\n").split("\n") or not clean
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(TEXTS)
 def test_nothing_visible_is_lost_or_changed(text: str) -> None:
     def visible(raw: str) -> str:
@@ -85,7 +86,7 @@ def test_every_character_alone_is_kept_ends_a_line_or_is_a_control() -> None:
         assert clean_text(f"x{character}") == expected, hex(code)
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(TEXTS, st.integers(1, 4))
 def test_a_text_that_is_cleaned_in_stretches_is_the_text_cleaned_whole(text: str, stretch: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from stages.continuing.supply import cut_steps
 from stages.verify.rows import PADDING, LabelledRows
+from tests.campaign import examples
 
 
 def block_of(lengths: list[int], first: int) -> LabelledRows:
@@ -16,7 +17,7 @@ def block_of(lengths: list[int], first: int) -> LabelledRows:
     return LabelledRows(ids, ids, np.where(covered, 0, PADDING).astype(np.int32), positions)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=40), st.integers(1, 7), st.integers(8, 30))
 def test_each_row_is_in_the_step_of_its_first_token(
     lengths: list[int], rows_of_block: int, step_tokens: int

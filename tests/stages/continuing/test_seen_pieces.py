@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from stages.continuing.seen import WINDOW, SeenPieces
 from stages.verify.rows import PADDING, LabelledRows
+from tests.campaign import examples
 
 
 def rows_of(*documents: NDArray[np.int64], width: int) -> LabelledRows:
@@ -42,7 +43,7 @@ def test_pieces_that_are_too_short_say_nothing() -> None:
         assert seen.share is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(2, 4), st.integers(32, 70))
 def test_seen_is_what_a_plain_search_finds(seed: int, ids: int, length: int) -> None:
     draws = np.random.default_rng(seed)

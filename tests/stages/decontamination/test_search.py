@@ -13,6 +13,7 @@ from stages.decontamination.config import DecontaminationRule
 from stages.decontamination.index import EvaluationIndex, IndexBuilder, passages_of
 from stages.decontamination.search import BEGIN, DOCUMENT, END, GRAM, WORD, Searcher, search_plainly
 from stages.decontamination.words import fold, folding, words_of
+from tests.campaign import examples
 
 RULE = DecontaminationRule(ngram=4, min_words=2, max_items=3)
 WORDS = st.sampled_from(["a", "b", "A", "ﬁ", "don't", "猫", "が", "é", "e\u0301", "x-y", "½", "1", "ﷺ"])
@@ -45,7 +46,7 @@ def names_of(items: list[list[str]]) -> list[str]:
 
 
 @pytest.mark.parametrize("block", [1 << 15, 8])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(items=ITEMS, texts=st.lists(TEXTS, max_size=4), copied=st.integers(0, 5))
 def test_the_search_finds_what_plain_loops_find(
     block: int, items: list[list[str]], texts: list[str], copied: int

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from stages.dedup.buckets import BucketFiller, KeyBlock, _count, shared_keys
 from stages.dedup.lsh import KEYS_PER_PARTITION, band_keys, band_shape, num_pieces, piece_of
+from tests.campaign import examples
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=50)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(50))
 GOLDEN_KEYS = [12898778576980366991, 13938309054648672889, 11634735295908981667]
 KEYS = st.lists(st.integers(0, 5), max_size=40)
 

@@ -22,6 +22,7 @@ from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signature, signatures
 from stages.dedup.normalization import CHARACTERS, ShingleConfig, compared_texts
 from stages.dedup.shingles import shingle_hashes, shingle_set
+from tests.campaign import examples
 
 ALL = ("case", "digits", "punctuation", "quotes", "unicode")
 TEXTS = st.lists(st.text(alphabet="aB ß\n\t>|.,'-12٣ﬁé\u0301猫\u3000=€", max_size=40), max_size=6)
@@ -136,7 +137,7 @@ PARTS += ["\u3000", "␣", "\u0b3e", "\u0b47"]
     st.sampled_from(["word", "char"]),
     st.integers(1, 7),
 )
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 def test_parts_of_a_text_are_compared_as_the_whole(
     parts: list[str], names: set[str], unit: str, size: int
 ) -> None:
@@ -244,7 +245,7 @@ def test_marks_are_those_of_unicodes_categories_of_every_character() -> None:
     st.sampled_from(["\n", " ", "猫", "が", "ぁ", "\u5000", "\u8fff", "ก", "ฮ"]),
     st.text(),
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_a_text_may_be_cut_before_what_a_cut_looks_for(before: str, first: str, after: str) -> None:
     assert normalization.CUTS.match(first.encode())
     whole = unicodedata.normalize("NFKC", before + first + after)

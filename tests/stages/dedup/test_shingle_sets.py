@@ -13,8 +13,9 @@ from stages.dedup.jaccard import similarities
 from stages.dedup.minhash import signature, signatures
 from stages.dedup.shingle_sets import ShingleSets, shingle_sets, text_slices
 from stages.dedup.shingles import shingle_hashes, shingle_set
+from tests.campaign import examples
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=60)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(60))
 REPEATED = "to be or not to be " * 200
 LONG = " ".join(f"word{number}" for number in range(3_000))
 TEXTS = [

@@ -24,6 +24,7 @@ from stages.dedup.shingles import (
     shingle_set,
     split_tokens,
 )
+from tests.campaign import examples
 
 TEXTS = {
     "english": "the cat sat on the mat and the cat sat on the mat again",
@@ -168,7 +169,7 @@ def test_the_set_of_a_long_text_is_made_in_the_room_of_its_hashes(letters: int) 
     assert len(found) == 32 if letters == 2 else 900_000 < len(found) < 999_000
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=examples(100))
 @given(st.text(max_size=60) | PLAUSIBLE, st.integers(1, 6), st.integers(1, 5))
 def test_a_text_that_is_hashed_in_blocks_has_the_shingles_of_the_whole(
     text: str, size: int, tokens: int
@@ -184,7 +185,7 @@ def test_a_text_that_is_hashed_in_blocks_has_the_shingles_of_the_whole(
     )
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(st.text(max_size=60) | PLAUSIBLE, st.integers(1, 6))
 def test_shingle_hashes_of_any_text_equal_the_plain_reading(text: str, size: int) -> None:
     expected = [plain_hash64(window) for window in windows(text, size)]
@@ -203,7 +204,7 @@ def test_every_code_point_is_read_as_python_reads_it() -> None:
         assert tokens[::997].tolist() == [plain_hash64([token]) for token in expected[::997]]
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(st.text(min_size=1, max_size=60) | PLAUSIBLE, st.integers(1, 6))
 def test_hash32_of_a_shingles_bytes_is_the_low_half_of_its_hash64(text: str, size: int) -> None:
     hashes = shingle_hashes(text, size=size).tolist()
@@ -220,7 +221,7 @@ def test_signatures_are_bit_equal_to_datasketch(name: str, num_perm: int) -> Non
     assert len(found) == num_perm
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=examples(30))
 @given(PLAUSIBLE, st.sampled_from([16, 33, 256]), st.integers(1, 5))
 def test_signatures_of_any_text_are_bit_equal_to_datasketch(text: str, num_perm: int, size: int) -> None:
     assert our_signature(text, num_perm, size) == reference_signature(text, num_perm, size)

@@ -26,8 +26,9 @@ from stages.dedup.survivors import (
     settle_clusters,
     undecided,
 )
+from tests.campaign import examples
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=50)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(50))
 SETS = st.sets(st.integers(0, 30), max_size=25)
 
 

@@ -19,6 +19,7 @@ from stages.export.format import Format, Holds
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
 from stages.objectives.rows import IGNORED
+from tests.campaign import examples
 from tests.stages.export.built_dataset import EOS, Documents, build_dataset
 
 DOCUMENTS: list[Documents] = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
@@ -103,7 +104,9 @@ def test_rows_have_labels_on_targets_alone(tmp_path: Path) -> None:
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
 def test_any_losses_stay_with_their_tokens_in_blocks_of_any_size(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

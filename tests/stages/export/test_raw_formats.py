@@ -27,6 +27,7 @@ from stages.loading.split_reader import SplitReader
 from stages.store.arrays import write_array
 from stages.store.digests import digest_file
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, write_manifest
+from tests.campaign import examples
 from tests.stages.export.built_dataset import EOS, Documents, build_dataset
 
 DOCUMENTS: list[Documents] = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
@@ -295,7 +296,9 @@ def test_sentences_that_do_not_add_up_are_refused(tmp_path: Path, end: int, wron
 
 
 @pytest.mark.parametrize("known", RAW, ids=lambda known: known.name)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
 def test_any_documents_come_back_from_every_raw_format(
     known: Format, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

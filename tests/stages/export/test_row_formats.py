@@ -20,6 +20,7 @@ from stages.export import litdata, mds
 from stages.export import source as sources
 from stages.export.format import Holds
 from stages.export.table import FORMATS
+from tests.campaign import examples
 from tests.stages.export.rows_on_disk import READERS, Rows, build_rows, read_mds, write_export
 
 ROW_FORMATS = sorted(name for name, known in FORMATS.items() if known.holds is Holds.ROWS)
@@ -68,7 +69,7 @@ def test_every_format_of_rows_has_a_plain_reader_here() -> None:
     columns=st.lists(st.tuples(st.sampled_from(DTYPES), SHAPES), min_size=1, max_size=5),
     rows=st.lists(st.integers(0, 7), min_size=1, max_size=3).filter(any),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_columns_of_any_dtype_and_shape_come_back(
     name: str, columns: list[tuple[str, tuple[int, ...]]], rows: list[int]
 ) -> None:

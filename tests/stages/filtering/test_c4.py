@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stages.filtering.c4 import C4, count_sentences
 from stages.filtering.filter import Changed, Gone
+from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS, judged, rule
 
 GOOD = "One two three."
@@ -124,7 +125,7 @@ def test_sentences_are_counted_as_written_out(line: str, number: int) -> None:
     assert count_sentences(line) == number
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(TEXTS | LINES.filter(str.strip), st.integers(0, 6))
 def test_verdicts_equal_the_plain_definition(text: str, least: int) -> None:
     config = C4(min_sentences=least)

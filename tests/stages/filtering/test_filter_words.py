@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.filtering.words import ALPHABETIC, REAL, Words, split_words, word_hash
+from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS
 
 DENSE = st.text(st.sampled_from("aB1.,'’-–:/nts \n…ü漢+*(_"), min_size=1, max_size=24)
@@ -37,7 +38,7 @@ def test_words_are_as_written_out(text: str, words: list[str]) -> None:
     assert Words(text.encode()).hashes.tolist() == [word_hash(word) for word in words]
 
 
-@settings(deadline=None, derandomize=True, max_examples=500)
+@settings(deadline=None, derandomize=True, max_examples=examples(500))
 @given(TEXTS | DENSE)
 def test_the_kernels_find_the_words_of_the_plain_statement(text: str) -> None:
     words, found = split_words(text), Words(text.encode())

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from stages.filtering.fineweb import FineWeb
 from stages.filtering.words import split_words
+from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS, rule
 
 OPEN: dict[str, float] = {
@@ -60,7 +61,7 @@ def test_the_bounds_of_the_paper_are_the_defaults() -> None:
     assert config.max_lines_per_word == 0.3
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(
     TEXTS, st.sampled_from(sorted(OPEN)), st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0]), st.integers(0, 12)
 )

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from stages.filtering.filter import Gone
 from stages.filtering.gopher_quality import GopherQuality
 from stages.filtering.words import split_words
+from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS, judged, rule
 
 OPEN: dict[str, float] = {
@@ -105,7 +106,7 @@ def test_the_bounds_of_the_paper_are_the_defaults() -> None:
     )
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(TEXTS, st.sampled_from(sorted(OPEN)), st.sampled_from([0, 0.1, 0.3, 0.5, 1, 2, 5]))
 def test_verdicts_equal_the_plain_definition(text: str, name: str, bound: float) -> None:
     if name in {"max_bullet_lines", "max_ellipsis_lines", "min_alphabetic_words"}:

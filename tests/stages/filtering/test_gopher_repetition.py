@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from stages.filtering.filter import Gone
 from stages.filtering.gopher_repetition import GopherRepetition
 from stages.filtering.words import split_words
+from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS, judged, rule
 
 OPEN: dict[str, object] = {
@@ -118,7 +119,7 @@ def test_the_bounds_of_the_paper_are_the_defaults() -> None:
     )
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(TEXTS | REPEATING.map("".join).filter(str.strip), st.sampled_from([None, 0.0, 0.1, 0.4]))
 def test_verdicts_equal_the_plain_definition(text: str, bound: float | None) -> None:
     every = [GopherRepetition()]

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from stages.filtering import length
 from stages.filtering.length import EMPTY, TOO_SHORT, LengthFilter, length_verdict, length_verdicts
+from tests.campaign import examples
 
 TEXTS = st.text(st.sampled_from("ab é猫\n\t\u00a0\u3000\u200b"), max_size=12) | st.text(max_size=8)
 
@@ -44,7 +45,7 @@ def test_white_space_alone_is_empty_under_every_bound(text: str) -> None:
     assert [reasons([text], bound)[0] for bound in (1, 2, 100)] == [EMPTY] * 3
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(st.lists(TEXTS, max_size=6), st.integers(1, 6))
 def test_verdicts_equal_the_plain_definition(texts: list[str], min_chars: int) -> None:
     assert reasons(texts, min_chars) == [plain_reason(text, min_chars) for text in texts]
@@ -63,7 +64,7 @@ def test_the_least_bound_is_one() -> None:
         LengthFilter(min_chars=0)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=examples(200))
 @given(TEXTS, st.integers(1, 6), st.integers(1, 3))
 def test_a_text_that_is_read_in_stretches_has_the_verdict_of_the_whole(
     text: str, min_chars: int, stretch: int

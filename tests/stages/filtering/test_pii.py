@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from stages.filtering.filter import Changed, Gone
 from stages.filtering.pii import FINDERS, DataKind, PersonalData, replaced
+from tests.campaign import examples
 from tests.stages.filtering.texts import judged
 
 ALL: tuple[DataKind, ...] = ("email", "ip", "phone", "key")
@@ -66,7 +67,7 @@ PLAIN: dict[DataKind, re.Pattern[str]] = {
 """The patterns as one would write them, which try every character."""
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=examples(1000))
 @given(
     st.lists(
         st.one_of(
@@ -133,7 +134,7 @@ def test_texts_are_changed_or_documents_dropped() -> None:
     assert judged(PersonalData(action="drop"), "nothing") is None
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(
     st.text(st.sampled_from("ab1.@:+-() 猫[]\n8"), max_size=60),
     st.sampled_from([text for _, text in FOUND]),

@@ -25,6 +25,7 @@ from stages.loading.attention import attention_mask, dense_masks, flex_block_mas
 from stages.loading.dataset import open_dataset
 from stages.loading.losses import causal_lm_loss
 from stages.loading.masks import PADDING, SelfAttention, masks_of, position_ids
+from tests.campaign import examples
 from tests.stages.loading.rows import LENGTH, ROWS, segments_of
 from tests.stages.loading.test_dataset import write_dataset
 
@@ -61,7 +62,7 @@ def long_batch() -> Arrays:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=examples(40))
 @given(rows=ROWS, data=st.data())
 def test_dense_masks_are_numpys_on_any_rows(
     attention: str, rows: list[list[int]], data: st.DataObject

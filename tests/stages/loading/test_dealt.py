@@ -27,6 +27,7 @@ from stages.loading.grown import open_dataset as open_grown
 from stages.loading.order import MAX_SORTED, Permutations, shuffled
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, write_manifest
 from stages.verify.source_rows import epoch_rows
+from tests.campaign import examples
 from tests.stages.loading.test_dataset import EOS, write_dataset
 
 Shards = Sequence[Mapping[str, Sequence[int]]]
@@ -91,7 +92,7 @@ def test_it_is_golden(epoch: int) -> None:
     assert epoch_of(SHARDS, epoch)[:8].tolist() == GOLDEN[epoch]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(SOME_SHARDS, st.integers(0, 3))
 def test_an_epoch_has_every_row_once_as_counted_one_by_one(
     shards: list[dict[str, tuple[int, int]]], epoch: int

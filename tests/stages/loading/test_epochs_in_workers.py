@@ -27,6 +27,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend
 from stages.loading.dataset import ShardDataset, open_dataset
+from tests.campaign import FULL
 from tests.stages.loading.test_masked_rows import write_masked
 
 pytestmark = [
@@ -196,7 +197,7 @@ LOADERS: list[Callable[[ShardDataset, str], list[Rows]]] = [
 ]
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", STARTS if FULL else ["fork", "forkserver"])
 @pytest.mark.parametrize("loader", LOADERS)
 def test_each_epoch_has_the_rows_of_a_dataset_opened_at_it(
     path: Path, loader: Callable[[ShardDataset, str], list[Rows]], start: str

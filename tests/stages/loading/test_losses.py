@@ -30,6 +30,7 @@ from stages.loading.losses import (
 )
 from stages.objectives.rows import IGNORED
 from stages.verify.rows import LabelledRows, predicted_labels
+from tests.campaign import examples
 
 LABELS = [[3, 1, IGNORED, 4, 1], [IGNORED, 2, 0, IGNORED, IGNORED]]
 SEGMENTS = [[0, 0, 0, 1, 1], [0, 1, 1, -1, -1]]
@@ -277,7 +278,7 @@ def test_rows_of_the_same_text_are_no_wrong_answers() -> None:
     assert torch.equal(gradient, torch.zeros(4, 3))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(1, 7), st.integers(1, 5), st.integers(0, 99), st.sampled_from([0.05, 1.0]))
 def test_any_row_is_held_to_its_own_number_among_cosines(
     rows: int, size: int, seed: int, temperature: float
@@ -291,7 +292,7 @@ def test_any_row_is_held_to_its_own_number_among_cosines(
     assert rows > 1 or loss.value.item() == 0.0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.integers(3, 5), min_size=n, max_size=n)))
 )

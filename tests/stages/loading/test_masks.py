@@ -26,10 +26,11 @@ from stages.loading.masks import (
     padding_mask,
     position_ids,
 )
+from tests.campaign import examples
 from tests.stages.loading.rows import LENGTH, ROWS, segments_of
 
 ROOT = Path(__file__).resolve().parents[3]
-QUICK = settings(deadline=None, derandomize=True, max_examples=60)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(60))
 WITHIN = (
     SelfAttention.CAUSAL_WITHIN_DOCUMENT,
     SelfAttention.PREFIX_WITHIN_DOCUMENT,

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.loading.segments import dense_segments
+from tests.campaign import examples
 
 ROWS = st.lists(st.lists(st.integers(1, 4), max_size=3), min_size=1, max_size=8)
 """The lengths of the segments of each row, at most 12 tokens."""
@@ -34,7 +35,7 @@ def test_rows_are_as_drawn() -> None:
     assert segment_ids.dtype == position_ids.dtype == np.int64
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(ROWS)
 def test_any_rows_equal_the_plain_loop(rows: list[list[int]]) -> None:
     ptr = np.concatenate([[0], np.cumsum([len(segments) for segments in rows])])

@@ -26,6 +26,7 @@ from stages.loading.sequence import Sequence, open_sequence
 from stages.loading.stage import Stage
 from stages.loading.torch_loader import Loader
 from stages.store.manifest import TokenizerFile
+from tests.campaign import examples
 from tests.stages.loading.test_blend import PERMUTED, numbered
 from tests.stages.loading.test_dataset import EOS, PAD, ROW_LENGTH, write_dataset
 from tests.stages.loading.test_drawn_epochs import with_epochs
@@ -121,7 +122,7 @@ def lengths() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.lists(lengths(), min_size=1, max_size=4), st.sampled_from(LASTS), st.randoms())
 def test_a_walk_that_is_stopped_anywhere_and_goes_on_with_others_misses_no_row(
     datasets: list[ShardDataset], wanted: list[dict[str, Any]], last: Last, rng: random.Random

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stages.mixing.classes import BINS, NO_WEIGHT, bins_of, copies_of, levels_of, weight_of
 from stages.mixing.placement import order_of
+from tests.campaign import examples
 
 
 def test_bins_are_golden_uniform_and_not_in_the_order_of_documents() -> None:
@@ -24,7 +25,7 @@ def test_bins_are_golden_uniform_and_not_in_the_order_of_documents() -> None:
     assert bins_of(orders[:0]).shape == (0,)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(0, BINS - 1), max_size=9), st.integers(0, 5 * BINS), st.integers(0, 3 * BINS)
 )
@@ -36,7 +37,7 @@ def test_copies_are_those_of_a_loop(places: list[int], begin: int, length: int) 
         assert taken == list(range(first[row], first[row] + number[row]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.floats(2.0**-39, 2.0**39))
 def test_a_level_is_the_nearest_to_its_weight(weight: float) -> None:
     (level,) = levels_of(np.array([weight])).tolist()

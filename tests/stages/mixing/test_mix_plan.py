@@ -19,6 +19,7 @@ from stages.errors import ConfigError
 from stages.mixing.classes import BINS, NO_WEIGHT, MixClass, intervals, weight_of
 from stages.mixing.config import DatasetMix, SourceMix
 from stages.mixing.plan import PlannedMix, plan_mix
+from tests.campaign import examples
 from tests.stages.mixing.corpora import SOURCES, Document, corpora, counts_of, mixes
 
 
@@ -102,7 +103,7 @@ def _weights(
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(corpora(), mixes())
 def test_the_counts_are_those_of_the_copies(documents: list[Document], mix: DatasetMix) -> None:
     plan = planned(documents, mix)
@@ -121,7 +122,7 @@ def test_the_counts_are_those_of_the_copies(documents: list[Document], mix: Data
     assert plan.tokens == sum(tokens.values())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(corpora(), mixes())
 def test_each_class_is_seen_as_often_as_asked_to_within_bins(
     documents: list[Document], mix: DatasetMix
@@ -208,7 +209,7 @@ def test_weights_act_within_their_source_alone() -> None:
     assert (low, high) == pytest.approx((0.4, 1.6), abs=0.001)  # 1 to 4, and 1 on average
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(corpora(levels=(0,)), st.lists(st.integers(1, 400), min_size=2, max_size=4))
 def test_stages_repeat_no_document_before_all_of_its_class_were_seen(
     documents: list[Document], totals: list[int]

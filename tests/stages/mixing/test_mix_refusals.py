@@ -14,6 +14,7 @@ from stages.errors import ConfigError
 from stages.mixing.classes import NO_WEIGHT
 from stages.mixing.config import DatasetMix, SourceMix
 from stages.mixing.plan import plan_mix
+from tests.campaign import examples
 from tests.stages.mixing.corpora import Document, corpora, counts_of, mixes
 
 NUMBER = r"([\d.,]*\d)"
@@ -50,7 +51,7 @@ def followed(message: str, way: str, mix: DatasetMix) -> DatasetMix | None:
     return mix.model_copy(update={"sources": sources})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(corpora(), mixes(), st.sampled_from(sorted(WAYS)), st.sampled_from([1.0, 0.01]))
 def test_following_what_a_message_says_makes_the_plan_possible(
     documents: list[Document], mix: DatasetMix, first: str, tolerance: float

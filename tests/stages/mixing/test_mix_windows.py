@@ -28,6 +28,7 @@ from stages.mixing.windows import (
     window_size,
     window_starts,
 )
+from tests.campaign import examples
 
 NAMES = ("web", "old")
 
@@ -53,7 +54,7 @@ def test_segments_of_one_source_in_a_row_are_one_entry() -> None:
     assert entries.tokens.tolist() == [3, 7, 7]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90)), min_size=1, max_size=40), st.data())
 def test_sums_equal_a_loop_however_rows_are_cut(
     rows: list[tuple[int, int]], data: st.DataObject
@@ -70,7 +71,7 @@ def test_sums_equal_a_loop_however_rows_are_cut(
         assert variance_of(sums, name) == pytest.approx((off**2).mean(), abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 60), st.integers(1, 7), st.integers(0, 9))
 def test_windows_equal_a_loop_however_rows_are_cut(cut: int, size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

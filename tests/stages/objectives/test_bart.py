@@ -24,6 +24,7 @@ from stages.objectives.bart import BART, ENDS, poisson_thresholds, restore_bart,
 from stages.objectives.kernels import bart as compiled
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.vocabulary import vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     BOS,
     DTYPES,
@@ -91,7 +92,7 @@ def any_rows(draw: st.DrawFn) -> StoredRows:
     return draw(keyed(stored(rows, length=length, dtype=draw(DTYPES))))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(any_rows(), configs)
 def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, config: BART) -> None:
     before = rows.input_ids.copy()
@@ -103,7 +104,7 @@ def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, confi
     assert np.array_equal(before, rows.input_ids)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(any_rows(), configs)
 def test_labels_are_the_body_and_an_eos_and_the_decoder_sees_them_shifted(
     rows: StoredRows, config: BART
@@ -132,7 +133,7 @@ def texts(draw: st.DrawFn) -> tuple[StoredRows, int]:
     return draw(keyed(rows)), length
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(texts(), configs)
 def test_inputs_are_tokens_in_their_order_and_masks_for_exactly_the_budget(
     given_rows: tuple[StoredRows, int], config: BART
@@ -156,7 +157,7 @@ def test_inputs_are_tokens_in_their_order_and_masks_for_exactly_the_budget(
         assert items.count(MASK) + length - hidden + ENDS <= room
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(texts(), st.sampled_from([INFILLING, MBART, BART(mask_ratio=0.7, poisson_lambda=0.5)]))
 def test_masks_stand_where_the_hidden_spans_stood(
     given_rows: tuple[StoredRows, int], config: BART

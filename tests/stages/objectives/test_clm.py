@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from stages.errors import FormatError
 from stages.objectives.clm import CausalLM, label_causally
 from stages.objectives.rows import IGNORED, StoredRows
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import EOS, PAD, any_rows
 
 INPUT_IDS = np.array([[10, 11, 12, 2, 3, 3], [10, 2, 11, 2, 12, 13], [3, 3, 3, 3, 3, 3]], np.uint16)
@@ -39,7 +40,7 @@ def test_labels_are_the_inputs_and_none_lies_on_padding() -> None:
     assert columns["input_ids"] is INPUT_IDS
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), st.booleans(), st.booleans())
 def test_labels_of_any_row_are_its_tokens_even_where_eos_is_the_id_of_padding(
     rows: StoredRows,

@@ -22,6 +22,7 @@ from stages.objectives.kernels import electra as compiled
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from tests.campaign import examples
 
 SPECIAL = {"unk": 0, "eos": 2, "pad": 3, "mask": 6, "sentinel_0": 39}
 VOCABULARY = vocabulary_of(40, SPECIAL)
@@ -77,7 +78,7 @@ configs = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(any_rows(), configs)
 def test_the_kernel_gives_the_same_bits_and_both_keep_every_law(
     rows: StoredRows, config: ReplacedTokens
@@ -135,7 +136,7 @@ def test_replacements_follow_their_generator() -> None:
         assert p > 1e-4
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(any_rows(), configs)
 def test_no_row_has_more_replaced_tokens_than_its_exact_share(
     rows: StoredRows, config: ReplacedTokens

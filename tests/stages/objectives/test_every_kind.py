@@ -30,6 +30,7 @@ from stages.objectives.table import KINDS, component_widths, read_objective, tra
 from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
+from tests.campaign import examples
 
 SIZE, SEQ_LEN = 600, 24
 SPECIAL = special_ids()
@@ -141,7 +142,7 @@ def test_every_kind_that_is_drawn_from_rows_alone_is_among_them() -> None:
 
 
 @NAMES
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.data())
 def test_any_rows_come_back_and_nothing_but_columns_is_made(name: str, data: st.DataObject) -> None:
     objective = OBJECTIVES[name]
@@ -155,7 +156,7 @@ def test_any_rows_come_back_and_nothing_but_columns_is_made(name: str, data: st.
 
 
 @NAMES
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.data())
 def test_any_row_has_the_same_columns_whatever_is_read_with_it(name: str, data: st.DataObject) -> None:
     objective = OBJECTIVES[name]
@@ -168,7 +169,7 @@ def test_any_row_has_the_same_columns_whatever_is_read_with_it(name: str, data: 
 
 
 @NAMES
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.data())
 def test_any_rows_have_columns_of_the_widths_and_ids_of_the_vocabulary(
     name: str, data: st.DataObject

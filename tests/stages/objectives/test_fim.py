@@ -23,6 +23,7 @@ from stages.objectives.fim import FIM, GROWTH, restore_fim
 from stages.objectives.kernels import fim as compiled
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
@@ -123,7 +124,7 @@ def any_rows(draw: st.DrawFn, *, special: bool) -> StoredRows:
     return draw(keyed(stored(rows, length=length, dtype=draw(DTYPES))))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(any_rows(special=True), configs)
 def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, config: FIM) -> None:
     before = rows.input_ids.copy(), rows.segment_length.copy()
@@ -141,7 +142,7 @@ def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, confi
     assert (also.tolist(), same.tolist()) == (clean.tolist(), lengths.tolist())
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(any_rows(special=False), configs)
 def test_any_row_of_text_can_be_restored(rows: StoredRows, config: FIM) -> None:
     columns = compiled.fill_in_middle(rows, config, VOCABULARY, widths(rows))
@@ -152,7 +153,7 @@ def test_any_row_of_text_can_be_restored(rows: StoredRows, config: FIM) -> None:
         assert lengths.tolist() == rows.filled.tolist()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(any_rows(special=False), configs)
 def test_parts_join_to_the_body_and_each_id_stands_once_or_not_at_all(
     rows: StoredRows, config: FIM
@@ -176,7 +177,7 @@ def test_parts_join_to_the_body_and_each_id_stands_once_or_not_at_all(
         assert not before or config.fim_spm_rate < 1.0
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(special=True), configs)
 def test_any_body_that_writes_out_one_of_the_ids_is_shown_as_it_is_stored(
     rows: StoredRows, config: FIM
@@ -191,7 +192,7 @@ def test_any_body_that_writes_out_one_of_the_ids_is_shown_as_it_is_stored(
             assert len(tokens) == len(clean) + GROWTH
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(special=True), configs)
 def test_labels_are_the_ids_and_positions_begin_anew_in_each_segment(
     rows: StoredRows, config: FIM

@@ -26,6 +26,7 @@ from stages.packing.best_fit import pack_best_fit
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.special import special_ids
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import chi_square_sigmas, sigmas
 from tests.stages.objectives.built_shards import rows_of
 from tests.stages.tokenizer.test_pieces import tokenizer_of
@@ -107,7 +108,7 @@ configs = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(some_texts, configs, st.sampled_from(list(Normalization)), st.sampled_from([20, 33, 64]))
 @example(["猫" * 40], ALWAYS, Normalization.IDENTITY, 20)
 @example(["a\u2581b" * 9], ALWAYS, Normalization.IDENTITY, 20)
@@ -133,7 +134,7 @@ def test_texts_come_back_byte_for_byte(
         )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(some_texts, configs, st.data())
 def test_a_row_is_the_same_whatever_is_read_along_with_it(
     texts: list[str], config: FIM, data: st.DataObject
@@ -160,7 +161,7 @@ def test_columns_are_written_out() -> None:
     assert silent == [PRE, SUF, MID]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(some_texts, configs, st.sampled_from([20, 64]))
 def test_a_loss_on_the_middle_alone_is_on_what_was_cut_out(
     texts: list[str], config: FIM, length: int

@@ -17,6 +17,7 @@ from stages.objectives.kernels import fim as compiled
 from stages.objectives.laws.draws import Draws
 from stages.objectives.laws.fim import count_fim, wrong_middles
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
@@ -68,7 +69,7 @@ def segments(columns: Columns) -> list[tuple[list[int], list[int]]]:
     return found
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(any_rows(), CONFIGS)
 def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, config: FIM) -> None:
     plain, kernel = drawn(fim, rows, config), drawn(compiled, rows, config)
@@ -79,7 +80,7 @@ def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, confi
 
 
 @VERSIONS
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(any_rows(), CONFIGS)
 def test_labels_are_the_middle_and_its_eos_and_all_of_a_plain_segment(
     module: ModuleType, rows: StoredRows, config: FIM
@@ -114,7 +115,7 @@ def test_rows_written_out(module: ModuleType) -> None:
     assert silent == [IGNORED] * begin + turned[begin:]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), CONFIGS, st.data())
 def test_a_label_too_many_or_too_few_breaks_the_law(
     rows: StoredRows, config: FIM, data: st.DataObject

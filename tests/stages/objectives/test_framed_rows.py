@@ -23,6 +23,7 @@ from stages.objectives.table import kind_of, widths_of
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.tokenizer.special import special_ids
 from stages.verify.columns import ColumnTally
+from tests.campaign import examples
 
 BEGIN, EOS, PAD = 1, 2, 3
 LENGTH = 26
@@ -67,7 +68,7 @@ def columns_of(rows: StoredRows, objective: Objective, *, plainly: bool = False)
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=examples(30))
 @given(rows=framed_rows())
 def test_no_end_of_a_row_alone_has_a_label_and_the_row_comes_back(name: str, rows: StoredRows) -> None:
     objective = KINDS[name]

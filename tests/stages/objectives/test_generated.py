@@ -23,6 +23,7 @@ from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.generated import load_generator, replace_by_model
 from stages.objectives.mlm import Positions, Selection
 from stages.objectives.rows import IGNORED, StoredRows
+from tests.campaign import examples
 from tests.laws.tiny_generator import make_generator
 from tests.stages.objectives.built_rows import (
     EOS,
@@ -75,7 +76,7 @@ def test_labels_say_what_changed() -> None:
     assert changed.sum() > 500
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(
     any_rows(),
     st.sampled_from([0.15, 0.5, 1.0]),

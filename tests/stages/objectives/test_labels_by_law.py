@@ -22,6 +22,7 @@ from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.span_corruption import SpanCorruption
 from stages.objectives.table import traits_of, widths_of
+from tests.campaign import examples
 from tests.stages.objectives.test_every_kind import (
     EOS,
     OBJECTIVES,
@@ -138,7 +139,7 @@ def test_labels_of_any_rows_are_what_the_stored_tokens_say(name: str) -> None:
     objective, seen = OBJECTIVES[name], 0
     law = LAWS[traits_of(objective).label_convention]
 
-    @settings(deadline=None, max_examples=40, derandomize=True)
+    @settings(deadline=None, max_examples=examples(40), derandomize=True)
     @given(st.data())
     def held(data: st.DataObject) -> None:
         nonlocal seen

@@ -12,6 +12,7 @@ from stages.objectives.kernels import mlm as compiled
 from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tokens
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import sigmas
 from tests.stages.objectives.plain_masks import (
     PAD,
@@ -31,7 +32,7 @@ BOTH = [mask_tokens, compiled.mask_tokens]
 WHOLE = [Selection.WHOLE_WORD, Selection.NGRAM]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), configs)
 def test_words_are_selected_whole_and_n_grams_keep_their_budget(
     rows: StoredRows, config: MaskedLM

@@ -22,6 +22,7 @@ from stages.objectives.kernels import mlm as compiled
 from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tokens, restore_mlm
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import sigmas
 from tests.stages.objectives.plain_masks import (
     MASK,
@@ -61,7 +62,7 @@ WRITTEN_OUT = {
 }
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(any_rows(), configs, st.sampled_from(VOCABULARIES))
 def test_the_masks_of_any_rows_are_those_of_a_plain_loop(
     rows: StoredRows, config: MaskedLM, vocabulary: Vocabulary
@@ -74,7 +75,7 @@ def test_the_masks_of_any_rows_are_those_of_a_plain_loop(
         assert columns["labels"].dtype == np.int32
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), configs)
 def test_any_row_can_be_restored_and_labels_lie_on_ordinary_tokens(
     rows: StoredRows, config: MaskedLM

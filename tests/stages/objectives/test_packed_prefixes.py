@@ -23,6 +23,7 @@ from stages.objectives.table import traits_of
 from stages.packing.layout import layout_of
 from stages.packing.sections import prompt_lengths
 from stages.ragged import ragged_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
@@ -67,7 +68,7 @@ def pieces(rows: StoredRows) -> list[tuple[int, int, int, int]]:
     return found
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), CONFIGS)
 def test_compiled_columns_are_those_of_the_plain_function(rows: StoredRows, config: PrefixLM) -> None:
     plain = packed_prefixes.split_documents(rows, config, VOCABULARY, WIDTHS)
@@ -79,7 +80,7 @@ def test_compiled_columns_are_those_of_the_plain_function(rows: StoredRows, conf
 
 
 @VERSIONS
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), CONFIGS)
 def test_each_document_has_a_prefix_and_loss_on_its_own_rest_alone(
     module: ModuleType, rows: StoredRows, config: PrefixLM
@@ -106,7 +107,7 @@ def test_each_document_has_a_prefix_and_loss_on_its_own_rest_alone(
     assert columns["in_prefix"].tolist() == shown.tolist()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_rows(), CONFIGS)
 def test_any_row_can_be_restored(rows: StoredRows, config: PrefixLM) -> None:
     columns = packed_prefixes.split_documents(rows, config, VOCABULARY, WIDTHS)
@@ -117,7 +118,7 @@ def test_any_row_can_be_restored(rows: StoredRows, config: PrefixLM) -> None:
 
 
 @VERSIONS
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_rows(prompts=True), st.data())
 def test_a_prompt_is_kept_and_another_is_found(
     module: ModuleType, rows: StoredRows, data: st.DataObject
@@ -183,7 +184,7 @@ def test_documents_of_a_row_draw_apart_and_uniformly() -> None:
         assert chi_square_sigmas(counts, np.full(64, 20_000 / 64)) < 4
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=8),
     st.integers(3, 20),

@@ -24,6 +24,7 @@ from stages.objectives.sentence_pairs import (
     pair_widths,
 )
 from stages.objectives.vocabulary import vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_shards import SPECIAL, Sentences, at_epoch, paired
 
 FIRST, PLACES = 100, 200
@@ -102,7 +103,7 @@ def labels_seen(lengths: list[list[int]], config: SentencePairs, mask: Mask, epo
 
 
 @pytest.mark.parametrize("mask", [mask_tokens, compiled.mask_tokens])
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(lengths=LENGTHS, config=st.sampled_from(CONFIGS), epoch=st.integers(0, 5))
 def test_a_label_says_where_the_shown_texts_stand(
     mask: Mask, lengths: list[list[int]], config: SentencePairs, epoch: int

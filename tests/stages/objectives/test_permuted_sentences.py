@@ -20,6 +20,7 @@ from stages.objectives.permuted_sentences import permute_and_add_noise, permute_
 from stages.objectives.rows import StoredRows
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.concat import pack_concat
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import sigmas
 from tests.stages.objectives.built_shards import (
     EOS,
@@ -40,7 +41,7 @@ def packed(documents: Sentences, length: int) -> tuple[StoredRows, WholeShard]:
     return rows_of(shard), shard
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(any_documents, st.integers(4, 60))
 def test_each_segment_keeps_its_sentences_and_its_end(documents: Sentences, length: int) -> None:
     rows, shard = packed(documents, length)
@@ -77,7 +78,7 @@ def told_apart(draw: st.DrawFn) -> Sentences:
     return documents
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(told_apart(), st.integers(4, 60))
 def test_a_segment_is_its_sentences_in_some_order_and_one_alone_stays_as_it_was(
     documents: Sentences, length: int
@@ -103,7 +104,7 @@ def test_a_segment_is_its_sentences_in_some_order_and_one_alone_stays_as_it_was(
         assert (after[-1] == EOS) == (before[-1] == EOS)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_documents, st.sampled_from([0.0, 0.3]))
 def test_labels_are_the_row_as_it_was(documents: Sentences, ratio: float) -> None:
     config = BART(mask_ratio=ratio, permute_probability=0.7, pack_rows=True)

@@ -29,6 +29,7 @@ from stages.objectives.prefix_lm import (
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.span_corruption import ModeToken
 from stages.objectives.vocabulary import vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
@@ -73,7 +74,7 @@ def closed(length: int) -> StoredRows:
     return stored([[[*(8 + n % 31 for n in range(length - 1)), EOS]]], length=length)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(any_rows(), decoders | encoders)
 def test_compiled_columns_are_those_of_the_plain_function(rows: StoredRows, config: PrefixLM) -> None:
     plain = split_prefixes(rows, config, VOCABULARY, WIDE)
@@ -89,7 +90,7 @@ def check_bounds(prefix: int, n: int, config: PrefixLM) -> None:
     assert 1 <= max(1, round((1 - 2 * config.target_density) * (n - 1))) == shortest <= prefix < n
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_rows(), decoders)
 def test_a_decoder_sees_the_row_and_has_loss_after_the_prefix_alone(
     rows: StoredRows, config: PrefixLM
@@ -109,7 +110,7 @@ def test_a_decoder_sees_the_row_and_has_loss_after_the_prefix_alone(
             check_bounds(prefix, n, config)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_rows(), encoders)
 def test_an_encoder_reads_the_prefix_and_its_decoder_gives_the_rest(
     rows: StoredRows, config: PrefixLM
@@ -136,7 +137,7 @@ def test_an_encoder_reads_the_prefix_and_its_decoder_gives_the_rest(
     assert (columns["input_ids"][outside] == PAD).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_rows(), decoders | encoders)
 def test_any_row_can_be_restored(rows: StoredRows, config: PrefixLM) -> None:
     before = rows.input_ids.copy()
@@ -288,7 +289,7 @@ SOURCE_SEQ2SEQ = PrefixLM(split="source", architecture="encoder_decoder", target
 
 
 @VERSIONS
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.data(), st.sampled_from([SOURCE, SOURCE_SEQ2SEQ]))
 def test_the_prompt_that_a_source_names_is_the_prefix(
     module: ModuleType, data: st.DataObject, config: PrefixLM

@@ -7,6 +7,7 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
 from stages.objectives.laws.kernels import check_segments
+from tests.campaign import examples
 
 LENGTH = 6
 SEGMENTS = arrays.arrays(np.int32, (8, LENGTH), elements=st.integers(-1, 2))
@@ -45,7 +46,7 @@ def right_rows(lengths: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[n
     return segments, positions
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(
     SEGMENTS,
     arrays.arrays(np.int64, (8, 3), elements=st.integers(1, 3)),

@@ -23,6 +23,7 @@ from stages.objectives.sentence_pairs import (
     restore_pairs,
 )
 from stages.objectives.whole_shard import WholeShard
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import chi_square_sigmas, sigmas
 from tests.stages.objectives.built_shards import (
     EOS,
@@ -58,7 +59,7 @@ def halves(shown: list[int]) -> tuple[list[int], list[int]]:
     return shown[1:first], shown[first + 1 : others[0]] if others else []
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(any_documents, kinds)
 def test_rows_are_two_texts_between_their_special_ids(
     documents: Sentences, config: SentencePairs
@@ -91,7 +92,7 @@ def test_rows_are_two_texts_between_their_special_ids(
             assert any(" ".join(map(str, b)) in text for text in spelled)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(any_documents, kinds)
 def test_the_stored_text_comes_back(documents: Sentences, config: SentencePairs) -> None:
     rows, shard, columns = made(documents, config)
@@ -103,7 +104,7 @@ def test_the_stored_text_comes_back(documents: Sentences, config: SentencePairs)
         assert check_borrowed(rows, columns, config, VOCABULARY, shard).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_documents, kinds, st.data())
 def test_a_row_is_the_same_whatever_is_read_along_with_it(
     documents: Sentences, config: SentencePairs, data: st.DataObject
@@ -116,7 +117,7 @@ def test_a_row_is_the_same_whatever_is_read_along_with_it(
         assert again[name].dtype == column.dtype, name
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     any_documents,
     kinds,
@@ -148,7 +149,7 @@ any_document = st.lists(any_sentence, min_size=1, max_size=8)
 no_text: st.SearchStrategy[list[list[int]]] = st.just([[]])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_document, st.integers(0, 3), st.sampled_from([0.5, 1.0]))
 def test_any_document_alone_or_among_empty_ones_makes_no_pair_up(
     document: list[list[int]], empty: int, rate: float
@@ -162,7 +163,7 @@ def test_any_document_alone_or_among_empty_ones_makes_no_pair_up(
     assert set(columns["borrowed_offset"].tolist()) == {-1}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(any_document | no_text, min_size=1, max_size=6), kinds)
 def test_documents_without_text_lend_none_and_come_back_empty(
     documents: Sentences, config: SentencePairs
@@ -182,7 +183,7 @@ def test_documents_without_text_lend_none_and_come_back_empty(
         )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.lists(any_sentence, min_size=1, max_size=1), min_size=2, max_size=6))
 def test_documents_of_one_sentence_always_borrow_and_have_no_order(documents: Sentences) -> None:
     _, _, columns = made(documents, NextSentence(random_rate=1e-9))

@@ -19,6 +19,7 @@ from stages.objectives import simcse
 from stages.objectives.kernels import simcse as compiled
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.simcse import SimCSE, check_views, restore_simcse, widths_of_views
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
@@ -53,7 +54,7 @@ def any_rows(draw: st.DrawFn) -> StoredRows:
     return draw(keyed(stored(rows, length=length, dtype=draw(DTYPES))))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(any_rows(), configs)
 def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, config: SimCSE) -> None:
     before = rows.input_ids.copy()
@@ -67,7 +68,7 @@ def test_compiled_columns_are_the_plain_ones_bit_for_bit(rows: StoredRows, confi
     assert check_views(rows, found, config, VOCABULARY).all()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows())
 def test_both_of_two_identical_views_are_the_row(rows: StoredRows) -> None:
     columns = viewed(compiled, rows, SimCSE())
@@ -78,7 +79,7 @@ def test_both_of_two_identical_views_are_the_row(rows: StoredRows) -> None:
     assert np.array_equal(columns["input_length"][:, 1], lengths)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), st.sampled_from([0.5, 0.6, 0.75, 1.0]))
 def test_cropped_views_are_pieces_of_the_row_of_their_share(rows: StoredRows, ratio: float) -> None:
     columns = viewed(compiled, rows, SimCSE(views="cropped", crop_ratio=ratio))
@@ -184,7 +185,7 @@ def side_by_side(module: ModuleType, rows: StoredRows, config: SimCSE) -> Column
     return columns
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.data(), st.sampled_from([PAIRS, TRIPLES]))
 def test_views_are_the_texts_of_a_source_each_closed_alike(data: st.DataObject, config: SimCSE) -> None:
     rows = data.draw(rows_of_sections(config.num_views))

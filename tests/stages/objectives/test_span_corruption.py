@@ -34,6 +34,7 @@ from stages.objectives.span_corruption import (
     span_lengths,
 )
 from stages.objectives.vocabulary import vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     EOS,
     PAD,
@@ -84,7 +85,7 @@ def body_of(length: int) -> StoredRows:
     return stored([[[*(8 + n % 31 for n in range(length)), EOS]]], length=80)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_rows(), configs)
 def test_compiled_columns_are_those_of_the_plain_function(
     rows: StoredRows, config: SpanCorruption
@@ -97,7 +98,7 @@ def test_compiled_columns_are_those_of_the_plain_function(
         assert np.array_equal(column, kernel[name]), name
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(any_rows(), configs)
 def test_inputs_and_targets_hold_every_token_once_between_sentinels_in_order(
     rows: StoredRows, config: SpanCorruption
@@ -127,7 +128,7 @@ def test_inputs_and_targets_hold_every_token_once_between_sentinels_in_order(
     assert np.array_equal(rows.input_ids, before)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(any_rows(), configs)
 def test_columns_are_padded_shifted_and_give_the_bodies_back(
     rows: StoredRows, config: SpanCorruption
@@ -213,7 +214,7 @@ def test_widths_are_those_of_the_published_table(
     assert span_lengths(config, 512) == Widths(widths[0], 512, widths[1])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(configs, st.integers(4, 900), st.none() | st.integers(100, 300))
 def test_every_row_that_is_no_longer_than_stored_fits_and_one_more_token_does_not(
     config: SpanCorruption, seq_len: int, target_len: int | None

@@ -21,6 +21,7 @@ from stages.objectives.span_corruption import (
 )
 from stages.objectives.table import component_widths
 from stages.objectives.ul2 import UL2, denoisers
+from tests.campaign import examples
 
 configs = st.builds(
     SpanCorruption,
@@ -48,7 +49,7 @@ def longest_body(config: SpanCorruption, seq_len: int) -> int:
         n += 1
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=30), configs)
 @example([0, 1, 2, 3, 10, 30], SpanCorruption(noise_density=0.5, mean_noise_span_length=1.0))
 @example([1, 2, 9, 10, 11, 20], SpanCorruption(noise_density=0.9, mean_noise_span_length=9.0))
@@ -61,7 +62,7 @@ def test_tokens_and_spans_of_any_body_are_those_of_the_formula(
     assert ((spans > 0) & (spans <= noise) & (spans <= np.array(lengths) - noise))[parted].all()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(configs, st.integers(4, 700), st.integers(1, 60))
 def test_a_run_is_refused_where_a_row_may_have_more_spans_than_sentinels_and_nowhere_else(
     config: SpanCorruption, seq_len: int, sentinels: int
@@ -83,7 +84,7 @@ def test_a_run_is_refused_where_a_row_may_have_more_spans_than_sentinels_and_now
         refuse_sentinels(config, most + 1, sentinels)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.builds(
         UL2,

@@ -28,6 +28,7 @@ from stages.objectives.table import (
 )
 from stages.objectives.ul2 import UL2, denoisers
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
@@ -75,7 +76,7 @@ def some_rows(config: UL2, count: int = 60) -> StoredRows:
     return replace(rows, components=(np.arange(count) % len(denoisers(config))).astype(np.uint8))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data(), configs)
 def test_compiled_columns_are_those_of_the_plain_function(data: st.DataObject, config: UL2) -> None:
     rows = data.draw(any_rows(config))
@@ -87,7 +88,7 @@ def test_compiled_columns_are_those_of_the_plain_function(data: st.DataObject, c
         assert np.array_equal(column, kernel[name]), name
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data(), configs)
 def test_each_row_is_drawn_as_its_denoiser_alone_draws_it(data: st.DataObject, config: UL2) -> None:
     rows = data.draw(any_rows(config))
@@ -106,7 +107,7 @@ def test_each_row_is_drawn_as_its_denoiser_alone_draws_it(data: st.DataObject, c
             assert np.array_equal(column[0], columns[name][row]), name
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data(), configs)
 def test_any_row_can_be_restored_and_its_mode_token_stands_first_and_nowhere_else(
     data: st.DataObject, config: UL2

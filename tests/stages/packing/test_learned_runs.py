@@ -9,6 +9,7 @@ from stages.packing.layout import Layout, Strategy, shuffle_rows
 from stages.packing.sections import learned_runs, learned_sections
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged, ragged_of
+from tests.campaign import examples
 
 documents = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), max_size=12)
 """Tokens of each document's sections, before the EOS, which goes with the last."""
@@ -45,7 +46,7 @@ def marked(layout: Layout, sections: Ragged, learned: np.ndarray) -> list[list[i
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(deadline=None, derandomize=True, max_examples=examples(60))
 @given(sizes=documents, row_length=st.integers(2, 24), data=st.data())
 def test_losses_are_where_a_plain_loop_puts_them(
     strategy: Strategy, sizes: list[list[int]], row_length: int, data: st.DataObject

@@ -19,6 +19,7 @@ from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_lay
 from stages.packing.single import pack_single
 from stages.seeding import Key, Tag, permutation
 from stages.store.ranges import copy_ranges
+from tests.campaign import examples
 
 Packer = Callable[..., Layout]
 PACKERS = [pack_best_fit, pack_concat]
@@ -26,7 +27,7 @@ GROWTH = 3
 LENGTHS = st.lists(st.integers(1, 40), max_size=60)
 ROW_LENGTHS = st.integers(2, 24)
 KEY = Key(7, 0, 3, Tag.ROW_ORDER)
-QUICK = settings(deadline=None, derandomize=True, max_examples=50)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(50))
 
 
 def packed(packer: Packer, lengths: list[int], row_length: int) -> Layout:
@@ -286,7 +287,7 @@ def test_shuffling_changes_the_order_by_shard_and_seed() -> None:
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("dtype", ["<u2", "<i4"])
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(deadline=None, derandomize=True, max_examples=examples(25))
 @given(LENGTHS, ROW_LENGTHS)
 def test_laying_out_equals_the_plain_loop(
     packer: Packer, dtype: str, lengths: list[int], row_length: int

@@ -14,6 +14,7 @@ from stages.packing import pairs
 from stages.packing.pairs import PairLayout, PairRules, pack_pairs
 from stages.ragged import Ragged, ragged_of
 from stages.seeding import Key, Tag
+from tests.campaign import examples
 from tests.stages.objectives.built_rows import sigmas
 
 KEY = Key(7, 0, 3, Tag.CHUNKS)
@@ -73,7 +74,7 @@ def test_a_last_sentence_is_not_left_alone_if_another_can_be_left_with_it() -> N
     assert [len(row) for row in halves(found)] == [2, 2]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), max_size=6),
     st.integers(5, 40),
@@ -107,7 +108,7 @@ def test_every_token_lies_in_one_row(
             assert room
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=9), min_size=1, max_size=5), rules)
 def test_rows_are_cut_where_sentences_end(documents: list[list[int]], rules: PairRules) -> None:
     for row in halves(packed(documents, 20, rules)):

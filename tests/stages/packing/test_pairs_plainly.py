@@ -5,11 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.packing.pairs import PairRules
+from tests.campaign import examples
 from tests.stages.packing.plain_pairs import plain_rows
 from tests.stages.packing.test_pairs import KEY, halves, packed, rules
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.data(), st.integers(5, 60), rules)
 def test_rows_are_those_of_the_plain_version(
     data: st.DataObject, row_length: int, rules: PairRules

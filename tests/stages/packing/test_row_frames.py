@@ -26,11 +26,12 @@ from stages.packing.row_frames import (
 from stages.packing.single import pack_single
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged, ragged_of
+from tests.campaign import examples
 
 BEGIN, END, PAD = 1, 2, 0
 TEXT = 10
 """The first id of texts."""
-QUICK = settings(deadline=None, derandomize=True, max_examples=100)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(100))
 DOCUMENTS = st.lists(st.lists(st.integers(1, 15), min_size=1, max_size=6), max_size=16)
 """Tokens of the sentences of each document, its end in the last of them."""
 SINGLE = "single"

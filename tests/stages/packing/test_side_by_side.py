@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from stages.packing.sections import learned_sections, pack_side_by_side, prompt_lengths
 from stages.packing.single import pack_single
 from stages.ragged import Ragged, ragged_of
+from tests.campaign import examples
 
 documents = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=4), max_size=8)
 """Tokens of each document's sections; the last of them is the EOS."""
@@ -37,7 +38,7 @@ def test_a_document_without_a_section_has_none_with_a_loss() -> None:
     assert learned_sections(ragged_of([[], [3, 6], [], [4], []])).tolist() == [False, True, True]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(documents, st.integers(2, 12))
 def test_prompts_are_what_a_plain_count_of_each_piece_gives(
     sizes: list[list[int]], row_length: int
@@ -55,7 +56,7 @@ def test_prompts_are_what_a_plain_count_of_each_piece_gives(
     assert found.dtype == np.int32
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(documents, st.integers(2, 3), st.integers(2, 32))
 def test_sections_stand_side_by_side_and_no_token_is_lost(
     sizes: list[list[int]], count: int, row_length: int

@@ -19,9 +19,10 @@ from stages.packing.full import pack_full
 from stages.packing.layout import Layout, Strategy
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged, ragged_of
+from tests.campaign import examples
 from tests.stages.packing.test_packing import drawn, fill, segments
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=100)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(100))
 ROW_LENGTHS = st.integers(2, 24)
 GROWTHS = st.sampled_from([0, 0, 1, 3])
 DOCUMENTS = st.lists(st.lists(st.integers(1, 15), max_size=8), max_size=20)

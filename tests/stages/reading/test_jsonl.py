@@ -16,6 +16,7 @@ from stages.reading.jsonl import parse_line
 from stages.reading.lines import Line, split_lines
 from stages.reading.records import UNDETERMINED, FieldMapping, LanguageColumn, RawDocument
 from stages.reading.text import parse_text
+from tests.campaign import examples
 
 PLAIN = FieldMapping()
 FULL = FieldMapping(text_column="body", id_column="key", language=LanguageColumn(column="lang"))
@@ -111,7 +112,7 @@ def test_one_language_may_stand_for_a_whole_source() -> None:
     assert found == RawDocument(4, 9, "a", None, "no")
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(st.binary(max_size=60) | st.binary(max_size=30).map(lambda b: b'{"text": "' + b + b'"}'))
 def test_no_bytes_raise(data: bytes) -> None:
     found = parse(data)
@@ -120,7 +121,7 @@ def test_no_bytes_raise(data: bytes) -> None:
         assert found.text.encode().decode() == found.text
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(st.text(max_size=60))
 def test_every_text_comes_back(text: str) -> None:
     for ascii_only in (False, True):

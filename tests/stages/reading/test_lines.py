@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from stages.reading import lines as lines_module
 from stages.reading.lines import Line, lines_of_slice, split_lines
 from stages.reading.slices import Slice, byte_slices
+from tests.campaign import examples
 
 BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b"\xc3\xa9", b"defgh"]), max_size=30).map(
     b"".join
@@ -57,7 +58,7 @@ def test_lines_are_as_written_out(data: bytes, lines: list[Line]) -> None:
     assert list(split_lines([data], max_bytes=5)) == lines
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(BYTES, st.lists(st.integers(0, 100), max_size=8), st.integers(0, 8))
 def test_any_chunks_give_the_same_lines(data: bytes, borders: list[int], max_bytes: int) -> None:
     lines = list(split_lines(cut(data, borders), max_bytes=max_bytes))
@@ -104,7 +105,7 @@ class Counted(io.BytesIO):
         return data
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=examples(100))
 @given(BYTES, st.integers(1, 40), st.integers(0, 8))
 def test_slices_of_any_size_give_every_line_once_as_it_is_in_the_whole(
     data: bytes, unit: int, max_bytes: int

@@ -17,6 +17,7 @@ from stages.reading.lines import Line, split_lines
 from stages.reading.records import FieldMapping, RawDocument
 from stages.reading.slices import byte_slices
 from stages.reading.text import paragraphs, paragraphs_of_slice, parse_text, whole_text
+from tests.campaign import examples
 
 BYTES = st.lists(
     st.sampled_from([b"\n", b"\n\n", b"a", b"bc", b" ", b"\r\n", b"\t\n", b"\xc3\xa9", b"defgh"]),
@@ -45,7 +46,7 @@ def test_groups_are_as_written_out(data: bytes, expected: list[Line]) -> None:
     assert groups(data) == expected
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=examples(100))
 @given(BYTES)
 def test_groups_are_those_of_a_plain_split(data: bytes) -> None:
     lines = data.split(b"\n")
@@ -56,7 +57,7 @@ def test_groups_are_those_of_a_plain_split(data: bytes) -> None:
         assert data[: line.position].count(b"\n") == line.number - 1
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=examples(150))
 @given(BYTES, st.integers(1, 50), st.integers(1, 12))
 def test_slices_of_any_size_give_every_group_once_as_it_is_in_the_whole(
     data: bytes, unit: int, max_bytes: int

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.reading.slices import Slice, byte_slices, run_slices
+from tests.campaign import examples
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_row_groups_are_joined_to_runs(pieces: list[tuple[int, int]], slices: li
     assert run_slices(pieces, 100) == slices
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=examples(100))
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 250)), max_size=12))
 def test_runs_cover_all_pieces_and_only_a_single_piece_passes_the_bound(
     pieces: list[tuple[int, int]],

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from stages.columns import DropReason
 from stages.reading.lines import Line
 from stages.reading.structure import COSTS, _cost, _count_structure, parse_limit, too_costly
+from tests.campaign import examples
 
 CHARACTERS = np.frombuffer(b"".join(COSTS), np.uint8)
 VALUES = st.recursive(
@@ -49,14 +50,14 @@ def line(data: bytes) -> Line:
     return Line(4, 9, data, len(data))
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(VALUES)
 def test_a_parsed_value_holds_no_more_than_was_said(value: object) -> None:
     data = orjson.dumps({"text": value})
     assert size_of(orjson.loads(data)) <= weight(data) <= _cost(data)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=examples(200))
 @given(VALUES)
 def test_characters_inside_of_strings_are_not_counted(value: object) -> None:
     data = json.dumps(value, ensure_ascii=False)

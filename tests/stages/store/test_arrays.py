@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.store.arrays import array_writer, as_integers, id_dtype, open_array, write_array
+from tests.campaign import examples
 
 TWO_ROWS = np.array([[5, 6, 7, 2], [8, 2, 3, 3]], "<u2")
 HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '<u2', 'fortran_order': False, 'shape': (2, 4), }"
@@ -63,7 +64,7 @@ def test_arrays_come_back_as_they_were_written(place: Path, dtype: str, shape: t
     assert np.array_equal(np.load(place, mmap_mode="r"), array)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(deadline=None, derandomize=True, max_examples=examples(25))
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
 def test_every_integer_comes_back(tmp_path_factory: pytest.TempPathFactory, values: list[int]) -> None:
     place = tmp_path_factory.mktemp("array") / "values.npy"

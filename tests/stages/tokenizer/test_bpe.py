@@ -22,6 +22,7 @@ from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import SentencePieceModel, varint
 from stages.tokenizer.texts import joined_texts
+from tests.campaign import examples
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
@@ -86,7 +87,7 @@ def library_ids(model: bytes, texts: Sequence[str]) -> list[list[int]]:
 SPACE = (SPACE_SYMBOL, -9.0)
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(PIECES, TEXTS)
 @example([("ab", -1.0), ("ba", -1.0), ("aba", -1.0)], ["ababa abab baba"])
 @example([("aa", -2.0), ("aaa", -1.0), ("aaaa", -2.0)], ["a" * n for n in range(60)])
@@ -96,7 +97,7 @@ def test_ids_are_the_librarys(pieces: list[tuple[str, float]], texts: list[str])
     assert ids_of(model, texts) == library_ids(model, texts)
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=examples(150))
 @given(PIECES, st.sets(st.text(ALPHABET, min_size=1, max_size=4), max_size=6), TEXTS)
 @example([("ab", -1.0), ("abb", -2.0)], {"ab", "abba", "b1"}, ["aabbab1 abbabba abba"])
 @example([("a", -1.0), ("aa", -2.0)], {SPACE_SYMBOL * n for n in (2, 3, 5)}, [" " * 9 + "a  aa a"])
@@ -120,7 +121,7 @@ def test_a_long_run_of_whole_pieces_is_encoded_by_the_library() -> None:
     assert ids_of(model, texts[1:2]) == library_ids(model, texts[1:2])
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=examples(30))
 @given(PIECES, st.text(ALPHABET.replace(SPACE_SYMBOL, " "), min_size=200, max_size=600))
 def test_long_words_have_the_librarys_ids(pieces: list[tuple[str, float]], text: str) -> None:
     every = [(first + second, -7.0) for first in ALPHABET for second in ALPHABET]

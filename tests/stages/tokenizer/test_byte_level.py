@@ -20,6 +20,7 @@ from stages.tokenizer.bpe.byte_model import byte_tables_of
 from stages.tokenizer.bpe.merging import LONGEST_WORD
 from stages.tokenizer.huggingface_file import HuggingFaceFile
 from stages.tokenizer.texts import joined_texts
+from tests.campaign import examples
 from tests.stages.tokenizer.test_splitting import KNOWN, LETTERS
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def library_ids(file: HuggingFaceFile, texts: Sequence[str]) -> list[list[int]]:
     return [ids.tolist() for ids in file.encode_by_library(texts)]
 
 
-@settings(deadline=None, derandomize=True, max_examples=250)
+@settings(deadline=None, derandomize=True, max_examples=examples(250))
 @given(
     parts=PARTS,
     order=st.lists(st.integers(0, 99), max_size=10),
@@ -129,7 +130,7 @@ def test_words_that_take_each_others_place_change_no_id(monkeypatch: pytest.Monk
     assert ids_of(found, [text]) == much == library_ids(found, [text])
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=examples(40))
 @given(
     added=st.sets(st.text("ab <c\u00e9", min_size=1, max_size=4), max_size=5),
     texts=st.lists(st.text("abc <\n\u00e9", max_size=40), max_size=4),

@@ -24,6 +24,7 @@ from stages.tokenizer.roles import SpecialPieces, find_roles
 from stages.tokenizer.special import num_reserved, special_ids, special_pieces
 from stages.tokenizer.train import TrainConfig, train_model
 from stages.tokenizer.train_config import PreTokenizer
+from tests.campaign import examples
 from tests.stages.tokenizer.test_tokenizer import bundled_texts
 
 VOCAB = 1000
@@ -71,7 +72,7 @@ def test_special_ids_are_those_of_every_run_and_bytes_follow(data: bytes) -> Non
     assert all(len(piece) > 1 for piece in spelled[first + 256 :])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(text=st.text(st.characters(exclude_characters="\0", codec="utf-8")))
 @example(text=SPECIALS)
 @example(text="")

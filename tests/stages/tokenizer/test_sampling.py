@@ -20,8 +20,9 @@ from stages.tokenizer.sampling import (
     sample_pieces,
 )
 from stages.tokenizer.special import FIRST_CONTROL, control_symbols, num_reserved, special_ids
+from tests.campaign import examples
 
-QUICK = settings(deadline=None, derandomize=True, max_examples=50)
+QUICK = settings(deadline=None, derandomize=True, max_examples=examples(50))
 SIZES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 10**9), max_size=8)
 PIECES = st.lists(st.sampled_from(["a", " ", "\n", "é", "猫", "👍", "word"]), max_size=40).map("".join)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.tokenizer.sentences import sentence_ends, split_sentences, token_ends
+from tests.campaign import examples
 
 SENTENCES = [
     ("en", "Mr. Jones left.  Who saw him? I did!\n\nThe end", [15, 29, 36, 45]),
@@ -32,7 +33,7 @@ def test_sentences_end_where_readers_say(language: str | None, text: str, ends: 
 any_text = st.text(st.sampled_from('aB. !?\n\t。é猫👍\u0301"(1)'), max_size=60)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(any_text, st.sampled_from(["en", "fr", "ja", None]))
 def test_ends_rise_to_the_end_of_any_text(text: str, language: str | None) -> None:
     ends = sentence_ends(text, language).tolist()
@@ -42,7 +43,7 @@ def test_ends_rise_to_the_end_of_any_text(text: str, language: str | None) -> No
     assert not text.strip() or all(part.strip() for part in parts)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(any_text, st.data())
 def test_tokens_belong_to_the_sentence_in_which_they_begin(text: str, data: st.DataObject) -> None:
     raw = text.encode()

@@ -15,6 +15,7 @@ from stages.tokenizer.splitting.automaton import Splits
 from stages.tokenizer.splitting.matching import begin_text, next_piece
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
 from stages.tokenizer.texts import joined_texts
+from tests.campaign import examples
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -115,7 +116,7 @@ def library_pieces(text: str, pre_tokenizer: Any) -> list[str]:
 def test_pieces_are_the_librarys(name: str) -> None:
     splits = splits_of(KNOWN[name])
 
-    @settings(deadline=None, derandomize=True, max_examples=300)
+    @settings(deadline=None, derandomize=True, max_examples=examples(300))
     @given(TEXTS)
     @example("it's IT'S he'LL 've'Re'\u017f 1234567 \n\n  x\t\n  ")
     @example("  a   b\r\n\r\n   \n c     ")

@@ -29,6 +29,7 @@ from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, cut_pieces
 from stages.tokenizer.special import num_reserved, special_ids
 from stages.tokenizer.train import TrainConfig, train_model, training_memory
+from tests.campaign import examples
 from tests.stages.tokenizer.protocol_buffer import read_fields
 
 CORPUS = Path(__file__).resolve().parents[3] / "examples" / "corpus"
@@ -164,7 +165,7 @@ def test_texts_that_are_easily_lost_come_back(tokenizer: Tokenizer, text: str) -
     check_round_trip(tokenizer, [text])
 
 
-@settings(deadline=None, derandomize=True, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=examples(50))
 @given(st.lists(st.text(max_size=30) | ODD, max_size=5))
 @example(["\u2581", "a \u2581", ""])
 def test_every_clean_text_comes_back(tokenizer: Tokenizer, texts: list[str]) -> None:

@@ -10,6 +10,7 @@ from stages.ragged import Ragged, ragged_of
 from stages.store.manifest import SEGMENT_COLUMNS
 from stages.verify.loss_mask import check_loss_mask
 from stages.verify.mechanics import SegmentedRows
+from tests.campaign import examples
 
 SIZES = [[3, 4], [2], [9, 1, 5], [1, 1]]
 """Tokens of each document's sections, the EOS with the last."""
@@ -42,7 +43,7 @@ def found(
     return [finding.message for finding in findings]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     st.lists(st.lists(st.integers(1, 20), min_size=1, max_size=4), max_size=8),
     st.integers(0, 2**32),

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.state.commits import STEP_COMMIT, Commit
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import STEP_COMMIT
 from stages.config import canonical_json
 from stages.store.digests import digest_file
 

@@ -112,7 +112,7 @@ class SpeedRecords:
 
 def cpu_name() -> str:
     """Return the kind of this machine's CPU, as the compiler names it."""
-    return get_host_cpu_name()
+    return str(get_host_cpu_name())
 
 
 def versions() -> dict[str, str]:

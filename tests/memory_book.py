@@ -7,7 +7,8 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.step_run import StepRun, one_phase
 from pipeline.engine.tasks import Function, Node, Task
-from pipeline.state.commits import Commit, Outcome
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import Outcome
 
 
 @dataclass

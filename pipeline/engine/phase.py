@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Task
-from pipeline.state.commits import Commit, Outcome
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import Outcome
 
 _Value = TypeVar("_Value")
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from pipeline.engine.step_run import Book, PhaseRun, StepRun
 from pipeline.engine.tasks import Node, Task
-from pipeline.state.commits import Commit, Outcome
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import Outcome
 
 Turn = tuple[int, int]
 """In canonical order: the number of the step, then that of the task."""

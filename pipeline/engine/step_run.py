@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from pipeline.engine.memory import Need, fitting_workers
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
-from pipeline.state.commits import Commit, Outcome
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import Outcome
 
 
 class PhaseProgress(Protocol):

@@ -7,7 +7,8 @@ arrives here as s3:/bucket/x, which would be a local folder of an odd name.
 import re
 from pathlib import Path
 
-from pipeline.state.commits import COMMITS, SCAN
+from pipeline.state.commit_object import COMMITS
+from pipeline.state.commits import SCAN
 from pipeline.state.journal import LOCK, LOG, STATUS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from pipeline.planning.plan import steps_before
 from pipeline.session.execution import Execution
-from pipeline.state.commits import SCAN, STEP_COMMIT, way_out
+from pipeline.state.commit_object import way_out
+from pipeline.state.commits import SCAN, STEP_COMMIT
 from pipeline.steps.step import StepPlan
 from stages.errors import DataError
 

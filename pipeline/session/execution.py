@@ -13,7 +13,8 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.step_run import PhaseProgress, StepRun, one_phase
 from pipeline.engine.tasks import Task
 from pipeline.engine.watch import MemoryWatch, Peak
-from pipeline.state.commits import STEP_COMMIT, Commit, Commits, Outcome, Reported
+from pipeline.state.commit_object import Commit, Reported
+from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import Journal
 from pipeline.state.ledger import ledger_key, write_flows
 from pipeline.state.storage import TEMPORARY

@@ -13,7 +13,7 @@ from pipeline.engine.step_run import StepRun
 from pipeline.planning.plan import steps_before
 from pipeline.session.earlier_files import checks_of_earlier, checks_of_replayed
 from pipeline.session.execution import Execution, comparison
-from pipeline.state.commits import Commit, way_out
+from pipeline.state.commit_object import Commit, way_out
 from pipeline.state.ledger import let_out, settle, settle_total
 from pipeline.steps.step import Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
 from pipeline.steps.table import STEPS

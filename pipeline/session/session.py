@@ -38,7 +38,8 @@ from pipeline.session.execution import Execution
 from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
-from pipeline.state.commits import COMMITS, SCAN, Commits
+from pipeline.state.commit_object import COMMITS
+from pipeline.state.commits import SCAN, Commits
 from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.state.storage import LocalStorage, make_folder, new_attempt, sweep
 from pipeline.steps.earlier import GENERATIONS

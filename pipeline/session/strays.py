@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from pipeline.state.commits import COMMITS, SCAN, Commits
+from pipeline.state.commit_object import COMMITS
+from pipeline.state.commits import SCAN, Commits
 from pipeline.state.storage import is_key
 from pipeline.steps.table import written_folders
 from pipeline.steps.verify.files import DATA_ENDINGS

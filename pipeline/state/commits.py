@@ -13,62 +13,25 @@ name, a commit that was changed and one that is missing are damage, and are neve
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
 
-import xxhash
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import JsonValue
 
-from pipeline.state.state_files import as_model, parse_object, readable
+from pipeline.state.commit_object import COMMITS, ENDING, Commit, commit_key, parse_commit, way_out
+from pipeline.state.state_files import readable
 from pipeline.state.storage import LocalStorage, is_key
-from stages.config import Config, canonical_json
+from stages.config import canonical_json
 from stages.errors import DataError, FormatError
 from stages.store.digests import FileDigest
 from stages.store.drawn import DRAWN_NAME
 from stages.store.folders import entries
 from stages.store.manifest import MANIFEST_NAME
 
-COMMITS = "commits"
 STEP_COMMIT = "_step"
 SCAN = "scan"
 """The step before the plan: what the plan is made from is committed first."""
 DATASETS = "datasets"
 DRAWN_FOLDER = "drawn"
-_ENDING = ".json"
-_PARSED, _PARSED_BYTES = 2048, 8 << 10
-"""How many parsed commits are kept, and the largest commit object of them: 50 MB at most."""
-Reported = TypeVar("Reported", bound=BaseModel)
-
-
-class Commit(Config):
-    """What a commit object holds; no time, host or path outside the run."""
-
-    step: str
-    unit: str
-    fingerprint: str
-    """Of the work: config, code version and inputs."""
-    files: dict[str, FileDigest]
-    """Final key of every file."""
-    record: dict[str, Any]
-    """What the work reports, in JSON: counts, and what later steps need."""
-    units: dict[str, str] = Field(default_factory=dict)
-    """Of a step that is whole: the digest of the commit of each of its units."""
-    xxh3: str = ""
-    """XXH3-128 of the canonical JSON of the other fields."""
-
-    def read(self, kind: type[Reported]) -> Reported:
-        """Return the record as what made it gave it.
-
-        Raises:
-            FormatError: it is another, as of another version of the program.
-        """
-        place = _key(self.step, self.unit)
-        return as_model(kind, self.record, Path(place), way_out=way_out(self.step))
-
-    def sealed(self) -> Self:
-        """Return the commit with the digest of what it says."""
-        return self.model_copy(update={"xxh3": content_digest(self.model_dump(mode="json"))})
 
 
 @dataclass(frozen=True)
@@ -173,20 +136,20 @@ class Commits:
             record=outcome.record,
             units=units,
         ).sealed()
-        if not self.storage.put_new(_key(step, unit), canonical_json(commit)):
+        if not self.storage.put_new(commit_key(step, unit), canonical_json(commit)):
             raise DataError(
                 f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
                 " run may write to a folder"
             )
-        self._sound.add(_key(step, unit))
-        self._seals[_key(step, unit)] = commit.xxh3
+        self._sound.add(commit_key(step, unit))
+        self._seals[commit_key(step, unit)] = commit.xxh3
         return commit
 
     def unchecked(self, step: str) -> dict[str, FileDigest]:
         """Return the files of a step that were neither made nor checked in this session."""
         if step in self._checked:
             return {}
-        units = [unit for unit in self._names(step) if _key(step, unit) not in self._sound]
+        units = [unit for unit in self._names(step) if commit_key(step, unit) not in self._sound]
         commits = [self._read(step, unit) for unit in units]
         return {key: digest for commit in commits if commit for key, digest in commit.files.items()}
 
@@ -224,7 +187,7 @@ class Commits:
         """Take out the commits that are not those of the whole step; say what is wrong with each."""
         lost = {}
         for unit, digest in commits[STEP_COMMIT].units.items():
-            place = self.storage.path(_key(step, unit))
+            place = self.storage.path(commit_key(step, unit))
             if unit not in commits and not place.exists():
                 lost[unit] = f"{place}: step {step} was finished with this commit, found nothing"
             elif unit in commits and commits[unit].xxh3 != digest:
@@ -283,14 +246,14 @@ class Commits:
         gone = {*holders, *chosen}
         stay = {key for unit, commit in every.items() if unit not in gone for key in commit.files}
         for some in (
-            [_key(step, STEP_COMMIT)],
-            [_key(step, unit) for unit in holders],
+            [commit_key(step, STEP_COMMIT)],
+            [commit_key(step, unit) for unit in holders],
             manifests,
-            [_key(step, unit) for unit in chosen],
+            [commit_key(step, unit) for unit in chosen],
             sorted(keys - stay),
         ):
             self._delete(some)
-        self._sound -= {_key(step, unit) for unit in gone}
+        self._sound -= {commit_key(step, unit) for unit in gone}
 
     def release(self, step: str, passing: tuple[str, ...]) -> None:
         """Remove what only the work on a step needed, once the step is whole without it.
@@ -306,8 +269,8 @@ class Commits:
         commits = [self._read(step, unit) for unit in gone]
         files = [key for commit in commits if commit is not None for key in commit.files]
         self._delete(files)
-        self._delete([_key(step, unit) for unit in gone])
-        self._sound -= {_key(step, unit) for unit in gone}
+        self._delete([commit_key(step, unit) for unit in gone])
+        self._sound -= {commit_key(step, unit) for unit in gone}
         self.storage.remove_empty({folder for key in files for folder in Path(key).parents})
 
     def _delete(self, keys: Collection[str]) -> None:
@@ -325,13 +288,13 @@ class Commits:
             if not folder.is_dir():
                 return []
             names = sorted(path.name for path in folder.iterdir())
-        return [name.removesuffix(_ENDING) for name in names if _is_commit(name)]
+        return [name.removesuffix(ENDING) for name in names if _is_commit(name)]
 
     def _units(self, step: str, passing: tuple[str, ...]) -> dict[str, str]:
         """Return the digests of the commits that make a step whole."""
         units = {}
         for unit in self._names(step):
-            key = _key(step, unit)
+            key = commit_key(step, unit)
             if unit == STEP_COMMIT or unit.startswith(passing):
                 continue
             if key in self._seals or self._read(step, unit) is not None:
@@ -339,69 +302,24 @@ class Commits:
         return units
 
     def _read(self, step: str, unit: str) -> Commit | None:
-        place, then = self.storage.path(_key(step, unit)), way_out(step)
+        place, then = self.storage.path(commit_key(step, unit)), way_out(step)
         if place.is_symlink():
             raise FormatError(f"{place}: is a symbolic link; {then}")
         with readable(place, way_out=then):
-            data = self.storage.get(_key(step, unit))
+            data = self.storage.get(commit_key(step, unit))
         if data is None:
             return None
-        parse = _parse_again if len(data) <= _PARSED_BYTES else _parse
-        commit = parse(data, place, then)
+        commit = parse_commit(data, place, then)
         if (commit.step, commit.unit) != (step, unit):
             raise FormatError(
                 f"{place}: is the commit of unit {commit.unit} of step {commit.step}; {then}"
             )
-        self._seals[_key(step, unit)] = commit.xxh3
+        self._seals[commit_key(step, unit)] = commit.xxh3
         return commit
 
 
-def _parse(data: bytes, place: Path, then: str) -> Commit:
-    """Return the commit that a commit object holds.
-
-    Args:
-        data: what is in the object's file.
-        place: the file, for messages.
-        then: what a user does about a damaged one.
-
-    Raises:
-        FormatError: it is damaged.
-    """
-    content = parse_object(data, place, way_out=then)
-    try:
-        found = content_digest(content)  # of what is there: a later version may have more fields
-    except ValueError:
-        found = "none, for it holds what is no JSON"  # an infinite number, half a character
-    said = content.get("xxh3", "")
-    if isinstance(said, str) and found != said:
-        raise FormatError(
-            f"{place}: holds the XXH3 {said} of its content, but its content has {found}: it"
-            f" was changed after it was written; {then}"
-        )
-    return as_model(Commit, content, place, way_out=then)
-
-
-_parse_again = lru_cache(_PARSED)(_parse)
-"""A session reads each commit four times or more: the bytes each time, their meaning once."""
-
-
 def _is_commit(name: str) -> bool:
-    return name.endswith(_ENDING) and not name.startswith(".") and is_key(name)
-
-
-def content_digest(content: Mapping[str, Any]) -> str:
-    """Return the XXH3-128 of the canonical JSON of a commit's content, all but its field `xxh3`."""
-    rest = {name: value for name, value in content.items() if name != "xxh3"}
-    return xxhash.xxh3_128(canonical_json(rest)).hexdigest()
-
-
-def way_out(step: str) -> str:
-    """Say what helps where a file of a step is not what was committed."""
-    return f"restore it, or run again with --replace to make step {step} and those after it anew"
-
-
-def _key(step: str, unit: str) -> str:
-    return f"{COMMITS}/{step}/{unit}{_ENDING}"
+    return name.endswith(ENDING) and not name.startswith(".") and is_key(name)
 
 
 def _manifest_of(key: str) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from stages.config import Config
 from stages.ledger import Flow
 

@@ -150,7 +150,7 @@ def _said(number: int, place: Path | None) -> str:
     """Return the fault in words, with the space that is left if it is that."""
     if number == errno.EDQUOT:
         return "the disk quota is used up"
-    if number != errno.ENOSPC or str(place).startswith("/dev/"):
+    if number != errno.ENOSPC or (place is not None and place.is_char_device()):  # /dev/full
         return os.strerror(number)
     free = _free(place or Path())
     return "the disk is full" + ("" if free is None else f" ({show_bytes(free)} are left)")

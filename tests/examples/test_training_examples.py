@@ -55,6 +55,7 @@ def test_two_processes_stop_and_one_goes_on(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.campaign
 def test_lightning_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     rows = [[[10 + number, 11 + number, EOS]] for number in range(40)]
     script = ("examples/train_lightning.py", write_dataset(tmp_path, (rows,)))

@@ -133,6 +133,7 @@ def test_two_earlier_runs_that_do_not_know_each_other(seed: int, tmp_path: Path)
     assert new.removed
 
 
+@pytest.mark.campaign
 def test_workers_and_units_change_no_byte_of_a_run_against_another(tmp_path: Path) -> None:
     corpus = corpus_of(5)
     first, second, third = dumps_of(corpus, 5)

@@ -196,6 +196,7 @@ def test_one_licence_stays_and_no_code_is_touched(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_units_and_workers_change_no_byte(corpus: Path, inline: Path, tmp_path: Path) -> None:
     other = cut_run(corpus, tmp_path / "run", ALL, workers=2, until="tokenize")
     assert digests(other, *FOLDERS) == digests(inline, *FOLDERS)

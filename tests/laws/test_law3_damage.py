@@ -13,7 +13,8 @@ import pytest
 
 from pipeline.session.runner import Runner
 from pipeline.session.session import RunRequest, run_session, verify_session
-from pipeline.state.commits import STEP_COMMIT, Commit, Commits
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, ShardmillError, Stopped, VerificationError

@@ -20,7 +20,8 @@ import pytest
 
 from pipeline.engine.tasks import Task, Worker, Workspace
 from pipeline.session.session import RunRequest, read_plan, run_session
-from pipeline.state.commits import STEP_COMMIT, Commit, Commits, Outcome
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from stages.config import Config

@@ -241,6 +241,7 @@ def test_a_row_is_shown_with_its_prompts_silent(finished: Path) -> None:
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_two_workers_make_the_same_bytes(corpus: Path, mixed: Path, tmp_path: Path) -> None:
     run_small(corpus, tmp_path / "run", workers=2, until="draw", **MIXED)
     run_small(corpus, tmp_path / "run", workers=2, until="shard", **MIXED)

@@ -234,6 +234,7 @@ def test_no_position_of_a_pair_sees_another_and_each_prefix_is_seen_both_ways(qu
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_two_workers_make_the_same_bytes(corpus: Path, finished: Path, tmp_path: Path) -> None:
     run_small(corpus, tmp_path / "run", workers=2, **SETTINGS)
     assert digests(tmp_path / "run", "datasets") == digests(finished, "datasets")

@@ -139,6 +139,7 @@ def learned(dialogue: Any) -> list[bool]:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_workers_and_units_change_nothing(corpus: Path, tmp_path: Path, ray_session: None) -> None:
     del ray_session
     content = chat_run("chatml")

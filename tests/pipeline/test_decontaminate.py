@@ -18,6 +18,7 @@ from pipeline.planning.plan import State
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.state.ledger import read_flows
 from stages.errors import ConfigError
+from tests.campaign import some_of
 from tests.conftest import bundled_lines, digests, small_run
 
 FACT = "The heaviest of all owls lives on one island and cannot fly since it has no enemies there at all"
@@ -212,6 +213,7 @@ def test_verify_passes_without_the_evaluation_files(made: tuple[Path, Any], inpu
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_two_workers_and_other_units_give_the_same_bytes(
     inputs: Path, made: tuple[Path, Any], tmp_path: Path
 ) -> None:
@@ -316,7 +318,9 @@ def _lose(rows: list[dict[str, Any]]) -> None:
     del rows[-1]
 
 
-@pytest.mark.parametrize("change", [_show_other_words, _move, _name_another_item, _drop_nothing, _lose])
+@pytest.mark.parametrize(
+    "change", some_of([_show_other_words, _move, _name_another_item, _drop_nothing, _lose], 2)
+)
 def test_verify_holds_the_evidence_to_the_texts_the_items_and_the_masks(
     change: Any, made: tuple[Path, Any], tmp_path: Path
 ) -> None:

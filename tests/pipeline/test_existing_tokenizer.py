@@ -230,6 +230,7 @@ def test_a_finished_run_is_verified_again_without_the_file(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.campaign
 def test_two_workers_give_the_same_bytes(
     corpus: Path, tmp_path: Path, ray_session: None, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ def test_verify_finds_nothing(filtered: tuple[Path, Any]) -> None:
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_two_workers_give_the_bytes_and_the_samples_of_a_plain_loop(
     small_corpus: Path, filtered: tuple[Path, Any], tmp_path: Path
 ) -> None:

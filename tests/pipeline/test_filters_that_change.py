@@ -81,6 +81,7 @@ def test_changes_and_drops_are_counted(changed: tuple[Path, Any]) -> None:
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_two_workers_give_the_bytes_of_a_plain_loop(
     folder: Path, changed: tuple[Path, Any], tmp_path: Path
 ) -> None:

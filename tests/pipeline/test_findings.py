@@ -17,7 +17,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.state.commits import STEP_COMMIT, Commit, Commits
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.draw.make import DrawnRecord, DrawnWork, DrawWork, make_drawn

@@ -128,6 +128,7 @@ def test_the_disk_of_cuts_is_forecast_too(folder: Path) -> None:
     assert forecast_run(request(folder, file), share=1.0)["disk"]["cut"] > 0
 
 
+@pytest.mark.campaign
 def test_more_workers_are_expected_to_hold_more_memory(folder: Path) -> None:
     found = forecast_alone(folder, run_file(), 1.0)
     held = [row["bytes"] for row in found["memory"]]

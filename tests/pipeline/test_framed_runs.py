@@ -27,6 +27,7 @@ from pipeline.steps.units import Unit, units_of
 from stages.errors import ConfigError
 from stages.export.source import open_source
 from stages.store.token_store import TokenUnit
+from tests.campaign import some_of
 from tests.conftest import digests
 from tests.stages.tokenizer.existing_files import changed, texts
 from tests.stages.tokenizer.framed_files import tokenizer_of
@@ -113,7 +114,7 @@ def test_ids_are_those_of_the_class_with_its_special_ids(
         assert ids == [*wanted, *CLOSED.get(preset, [])]
 
 
-@pytest.mark.parametrize("preset", ["llama", "bert", "roberta", "t5"])
+@pytest.mark.parametrize("preset", some_of(["llama", "bert", "roberta", "t5"], 2))
 def test_what_a_file_itself_puts_around_texts_gives_the_bytes_of_the_preset(
     preset: str, corpus: Path, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_what_a_file_itself_puts_around_texts_gives_the_bytes_of_the_preset(
     assert made[0] == made[1]
 
 
+@pytest.mark.campaign
 def test_workers_change_no_byte_of_a_framed_run(corpus: Path, tmp_path: Path) -> None:
     tokenizer_of("bert", tmp_path).save_pretrained(tmp_path)
     file = run_file("bert", tmp_path)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest import files as ingest_files
 from pipeline.steps.ingest import part as ingest_step
 from pipeline.steps.ingest.part import PartRecord

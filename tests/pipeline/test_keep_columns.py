@@ -219,6 +219,7 @@ def test_a_row_is_shown_with_the_values_of_its_documents(
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_two_workers_and_a_stop_give_the_bytes_of_a_plain_loop(
     corpus: Path, finished: Path, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from pipeline.report.status import print_status
 from pipeline.report.terminal import print_plan, print_report
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, known_steps, plan_session, run_session, verify_session
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from pipeline.steps.mix.choose import MixRecord, nothing_taken
 from pipeline.steps.verify.mixed import MixCounts, count_mix, count_shard
 from stages.config import canonical_json

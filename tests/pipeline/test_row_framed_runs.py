@@ -206,6 +206,7 @@ def test_a_row_says_which_of_its_tokens_are_a_document_s(made: tuple[str, Any, P
     assert (tokens[0]["role"], tokens[-1]["role"]) == ("special", "special")
 
 
+@pytest.mark.campaign
 def test_workers_change_no_byte_of_framed_rows(corpus: Path, tmp_path: Path) -> None:
     tokenizer_of("roberta", tmp_path).save_pretrained(tmp_path)
     file = run_file(tmp_path, framing={"preset": "roberta", "per": "row"})

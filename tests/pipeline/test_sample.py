@@ -21,6 +21,7 @@ from pipeline.report.forecast_content import Forecast
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError, DataError
+from tests.campaign import some_of
 
 WORDS = ["".join(word) for word in np.random.default_rng(7).choice(list("abcdefghijklmnop"), (2_000, 5))]
 MIB = 1 << 20
@@ -202,6 +203,7 @@ def test_a_role_that_the_sample_lacks_is_a_note(tmp_path: Path) -> None:
     assert not any("chat.learn" in note for note in forecast(tmp_path, file, 1.0)["notes"])
 
 
+@pytest.mark.campaign
 def test_a_role_alone_that_the_sample_lacks_is_a_note(tmp_path: Path) -> None:
     file = dialogues(tmp_path, tool=True)
     chat = {"template": "chatml", "learn": ["tool"]}
@@ -230,7 +232,7 @@ VALUES: dict[str, list[object]] = {
 }
 
 
-@pytest.mark.parametrize("column", VALUES)
+@pytest.mark.parametrize("column", some_of(list(VALUES), 4))
 def test_filters_see_of_a_table_what_the_run_sees(column: str, tmp_path: Path) -> None:
     rows = [
         {"text": f"{n} {' '.join(WORDS[:40])}", "lang": "en", "value": VALUES[column][n % 2]}

@@ -14,7 +14,7 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.step_run import StepRun
 from pipeline.engine.tasks import Task, Workspace
 from pipeline.engine.watch import MemoryWatch
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from stages.config import Config
 from stages.errors import DataError
 from tests.memory_book import MemoryBook, step_run, task_of

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,9 +108,15 @@ HEAVY = [
 """What a trainer's environment need not have."""
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax of a module."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[str]:
     """Yield the dotted name of all that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -124,7 +131,7 @@ def folder_of(path: Path) -> str:
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Yield each function of a file with its lines."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             yield f"{path}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
@@ -155,7 +162,7 @@ def test_stages_use_no_stateful_generator_and_read_no_environment() -> None:
     attributes = [
         (path.relative_to(ROOT / "stages").as_posix(), node.value.id, node.attr)
         for path in STAGES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     ]
     assert len(attributes) > 1_000
@@ -177,7 +184,7 @@ def test_what_may_not_be_listed_never_counts_as_empty() -> None:
     found = {
         path.relative_to(ROOT).as_posix(): node.attr
         for path in PRODUCT
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and node.attr in ("glob", "rglob", "iglob", "walk")
     }
     assert found == LISTING_ALLOWED
@@ -229,7 +236,7 @@ def test_an_init_file_holds_one_docstring() -> None:
     inits = [path for path in ALL if path.name == "__init__.py" and path.parent.name != "shardmill"]
     assert len(inits) >= 14
     for path in inits:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         assert ast.get_docstring(tree), path
         assert len(tree.body) == 1, path
 
@@ -244,7 +251,7 @@ def test_tests_are_found_by_path_under_names_of_their_own() -> None:
 
 def _named(path: Path) -> Iterator[str]:
     """Yield the public classes and types that a module defines."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Assign) and not _is_type_variable(node.value):
@@ -267,7 +274,7 @@ def test_a_name_of_a_class_has_one_meaning() -> None:
 
 def test_every_module_says_what_it_is() -> None:
     for path in ALL:
-        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+        assert ast.get_docstring(parsed(path)), path
 
 
 def test_no_module_passes_400_lines() -> None:

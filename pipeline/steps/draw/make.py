@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.tokenizer.load import load_pieces, load_tokenizer
 from stages.config import Config

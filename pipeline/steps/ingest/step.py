@@ -15,7 +15,7 @@ from pipeline.inputs.files import InputFile, fields_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.filters import decisive_filters
 from pipeline.run_file.fingerprints import Some, fingerprint_of
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.compared import compared_columns
 from pipeline.steps.ingest.coverage import require_whole_files

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from pipeline.engine.phase import Each, Phase
 from pipeline.engine.tasks import Task
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.part import PartRecord
 from pipeline.steps.ingest.step import INGEST, size_of
 from pipeline.steps.selection import as_kept, kept_units, selecting

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.state.commits import Commit
+from pipeline.state.commit_object import Commit
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.shard.frames import own_of, segment_prompts, write_frames

@@ -201,6 +201,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_partitions_that_it_began_with(t
 
 @pytest.mark.parametrize("seed", [2, 11])
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_ray_changes_nothing(seed: int, tmp_path: Path) -> None:
     plain, _ = run(tmp_path / "plain", seed, unit_size="1KiB")
     on_ray, _ = run(tmp_path / "ray", seed, unit_size="1KiB", workers=2)

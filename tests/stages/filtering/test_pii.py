@@ -1,10 +1,11 @@
 """What the filter of personal data promises: what has its form is found, what has not is left alone."""
 
 import ipaddress
+import itertools
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -52,22 +53,24 @@ COSTLY = ["a" * 50 + "@", "1.", "8.8.8.", "+1 ", "2a00:", "eyJaaaaaaaaaa.", "a.b
 
 
 OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-PLAIN: dict[DataKind, re.Pattern[str]] = {
-    "ip": re.compile(
-        rf"(?<![\w.])(?:{OCTET}\.){{3}}{OCTET}(?!\w|\.\d)"
-        r"|(?<![\w:.])[23][0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?<!:)(?![\w:])",
-        re.ASCII,
+PLAIN: dict[DataKind, tuple[str, ...]] = {
+    "ip": (
+        rf"(?<![\w.])(?:{OCTET}\.){{3}}{OCTET}(?!\w|\.\d)",
+        r"(?<![\w:.])[23][0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?<!:)(?![\w:])",
     ),
-    "phone": re.compile(
-        r"(?<![\w+])\+\d(?:[ ().-]{0,2}\d){7,14}(?!\d)"
-        r"|(?<![\w+.-])(?:1[-. ])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[-. ])[2-9]\d\d[-. ]\d{4}(?![\w-]|\.\d)",
-        re.ASCII,
+    "phone": (
+        (
+            r"(?<![\w+])\+\d(?:[ ().-]{0,2}\d){7,14}(?!\d)|(?<![\w+.-])(?:1[-. ])?"
+            r"(?:\([2-9]\d\d\) ?|[2-9]\d\d[-. ])[2-9]\d\d[-. ]\d{4}(?![\w-]|\.\d)"
+        ),
     ),
 }
-"""The patterns as one would write them, which try every character."""
+"""The patterns as one would write them, which try every character. What one finds hides nothing that
+another does: 2a00:1450:1.29.9.9 is no address, but ends in one."""
 
 
 @settings(deadline=None, max_examples=examples(1000))
+@example("2a00:1450:1.29.9.9")
 @given(
     st.lists(
         st.one_of(
@@ -79,8 +82,9 @@ PLAIN: dict[DataKind, re.Pattern[str]] = {
     ).map("".join)
 )
 def test_patterns_that_are_fast_find_what_plain_ones_find(text: str) -> None:
-    for kind, pattern in PLAIN.items():
-        spans = [found.span() for found in pattern.finditer(text)]
+    for kind, patterns in PLAIN.items():
+        found = [re.finditer(pattern, text, re.ASCII) for pattern in patterns]
+        spans = sorted(one.span() for one in itertools.chain(*found))
         if kind == "ip":
             spans = [span for span in spans if is_public(text[slice(*span)])]
         assert list(FINDERS[kind](text)) == spans

@@ -1,8 +1,7 @@
 """What the tokenizer promises, of either algorithm and with either normalisation.
 
-Every cleaned text comes back from its ids, byte for byte, or as the model's normaliser leaves it, and no
-text gives a special id; training is a function of its sample, and a vocabulary that cannot be is refused
-with the bound.
+Every cleaned text comes back from its ids byte for byte, or as the normaliser leaves it; no text gives a
+special id; training is a function of its sample; a vocabulary that cannot be is refused with the bound.
 """
 
 import re

@@ -27,6 +27,7 @@ def texts(count: int) -> list[str]:
     return found
 
 
+@pytest.mark.campaign
 def test_items_of_all_kinds_are_planted_and_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

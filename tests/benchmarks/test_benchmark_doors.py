@@ -41,6 +41,7 @@ def test_every_damage_changes_the_file(name: str, tmp_path: Path) -> None:
     assert not path.is_file() or path.read_bytes() != before
 
 
+@pytest.mark.campaign
 def test_damaged_state_ends_in_no_traceback_and_every_way_out_works(
     material: Material, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_damaged_state_ends_in_no_traceback_and_every_way_out_works(
     assert {case.command for case in cases} == set(damaged_state.COMMANDS)
 
 
+@pytest.mark.campaign
 def test_a_failing_disk_ends_in_no_traceback_and_the_same_command_goes_on(
     material: Material, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ def columns_of(run: Path, kind: str, rows: int = 12) -> tuple[Tensors, Question]
     return as_tensors(dataset.batch(np.arange(rows))), question
 
 
+@pytest.mark.campaign
 def test_every_kind_has_a_verdict_with_its_numbers(figures: Any) -> None:
     records = figures["datasets"]
     assert {record["kind"] for record in records} == KINDS.keys()
@@ -138,6 +139,7 @@ def test_every_kind_has_a_verdict_with_its_numbers(figures: Any) -> None:
 
 
 @pytest.mark.parametrize("model", ["verifying", "large"])
+@pytest.mark.campaign
 def test_every_kind_has_a_rate_a_wait_share_and_losses(figures: Any, model: str) -> None:
     for record in figures["datasets"]:
         pace = record[model]
@@ -162,6 +164,7 @@ def test_correct_labels_pass_and_labels_shifted_by_one_do_not(
     assert verdict[7:] == ["order_ablation"]
 
 
+@pytest.mark.campaign
 def test_it_needs_no_library_but_numpy_xxhash_pydantic_and_torch(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "gpu.json"
     names = ["clm", "nsp", "simcse", "span_corruption"]

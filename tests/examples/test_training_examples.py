@@ -41,6 +41,7 @@ def places(output: str) -> list[tuple[str, ...]]:
     return re.findall(r"loss \d+\.\d+  (\d) processes  epoch (\d) row (\d+)", output)
 
 
+@pytest.mark.campaign
 def test_two_processes_stop_and_one_goes_on(tmp_path: Path) -> None:
     rows = [[[10 + number, 11 + number, EOS]] for number in range(40)]
     dataset = write_dataset(tmp_path, (rows[:15], rows[15:]))

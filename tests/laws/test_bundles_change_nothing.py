@@ -171,6 +171,7 @@ def run_parts(corpus: Path, output: Path, workers: int) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_bundles_of_several_parts_are_the_same_with_workers_and_resumed(
     repetitive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

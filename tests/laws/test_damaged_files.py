@@ -30,6 +30,7 @@ from stages.objectives.table import KINDS
 from stages.store.digests import digest_file
 from stages.store.drawn import read_drawn
 from stages.store.manifest import MANIFEST_NAME, read_manifest
+from tests.campaign import some_of
 from tests.conftest import digests
 
 DAMAGES = (*OF_FILES, *OF_TABLES)
@@ -121,12 +122,14 @@ def _vouched_for(run: Path, changed: set[str]) -> None:
 
 
 def test_a_damaged_file_is_named(request_: RunRequest, cases: list[Case]) -> None:
+    chosen = some_of(DAMAGES, 4)
     some = [
         case
         for number, damage in enumerate(DAMAGES)
+        if damage in chosen
         for case in spread([case for case in cases if case.damage == damage], len(DAMAGES))[number:][:1]
     ]
-    assert len(some) == len(DAMAGES)
+    assert len(some) == len(chosen)
     found = list(campaign(request_, some, command=0))
     assert [said for said in found if said.outcome not in GOOD] == []
     assert len(found) >= len(some)

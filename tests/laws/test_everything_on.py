@@ -1,7 +1,7 @@
 """What laws 1 and 3 promise of a run with all of it switched on: workers and kills change no byte.
 
-A campaign asks for ten kills of the whole process group, for 1 and 3 workers beside 2, and for the run
-with prompts beside that with dialogues.
+`make test` does it once, without workers, and checks all of it; a campaign asks for ten kills of the whole
+process group, for 1, 2 and 3 workers, and for the run with prompts beside that with dialogues.
 """
 
 from pathlib import Path
@@ -91,8 +91,9 @@ def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Pat
     assert len(digests(output, *FOLDERS)) > 300
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3] if FULL else [2])
+@pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.usefixtures("ray_session")
+@pytest.mark.campaign
 def test_any_number_of_workers_gives_the_bytes_of_a_plain_loop(
     workers: int, everything: Corpus, inline: tuple[Path, Any], tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, ShardmillError, Stopped, VerificationError
+from tests.campaign import some_of
 from tests.conftest import digests, run_small, small_run
 
 
@@ -56,8 +57,11 @@ def linked(commit: Path) -> None:
     commit.symlink_to(commit.parent / "nothing")
 
 
-@pytest.mark.parametrize("damage", [missing, exchanged, resealed, cut, linked])
-@pytest.mark.parametrize("step", ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"])
+STEPS = ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"]
+LOST = [(step, damage) for step in STEPS for damage in (missing, exchanged, resealed, cut, linked)]
+
+
+@pytest.mark.parametrize(("step", "damage"), some_of(LOST, 10))
 def test_a_commit_that_is_lost_is_named_and_made_again(
     step: str, damage: Callable[[Path], None], own: Path, reference: Path, small_corpus: Path
 ) -> None:

@@ -69,6 +69,7 @@ def of(run: Path, since: int, kind: str, about: str) -> list[str]:
     return [step for event, step, what in events(run, since) if event == kind and about in what]
 
 
+@pytest.mark.campaign
 def test_two_workers_give_the_verdicts_of_a_plain_loop_to_the_bit(
     copied: Path,
     ray_session: None,  # noqa: ARG001  # Ray must run

@@ -81,6 +81,7 @@ def of(report: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(record)
 
 
+@pytest.mark.campaign
 def test_every_dataset_is_measured_or_says_why_not(report: dict[str, Any]) -> None:
     assert [record["name"] for record in report["datasets"]] == sorted(OBJECTIVES)
     for record in report["datasets"]:

@@ -290,6 +290,7 @@ def test_a_vocabulary_that_a_sample_cannot_give_is_made_smaller_and_said(folder:
     assert any("the sample is too small to train 32,000 pieces" in note for note in found["notes"])
 
 
+@pytest.mark.campaign
 def test_no_more_memory_is_expected_than_the_run_may_hold(folder: Path) -> None:
     file = run_file(resources={"memory": "1GiB"}, ingest={"max_document_bytes": "1MiB"})
     found = forecast_alone(folder, file, 0.5)

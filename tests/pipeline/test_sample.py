@@ -193,6 +193,7 @@ def dialogues(folder: Path, *, tool: bool) -> RunFile:
     return run_file([], sources=[source], datasets=[clm])
 
 
+@pytest.mark.campaign
 def test_a_role_that_the_sample_lacks_is_a_note(tmp_path: Path) -> None:
     file = dialogues(tmp_path, tool=True)
     notes = forecast(tmp_path, file, 0.5)["notes"]

@@ -17,7 +17,7 @@ from typing import Any
 from pipeline.run_file.config import RunFile
 from tests.campaign import FULL
 
-KILLS = 10 if FULL else 2
+KILLS = 10 if FULL else 1
 PATIENCE = 120.0
 ROOT = Path(__file__).resolve().parents[2]
 

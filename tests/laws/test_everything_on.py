@@ -1,7 +1,7 @@
 """What laws 1 and 3 promise of a run with all of it switched on: workers and kills change no byte.
 
-`make test` does it once, without workers, and checks all of it; a campaign asks for ten kills of the whole
-process group, for 1, 2 and 3 workers, and for the run with prompts beside that with dialogues.
+`make test` does it once, without workers, and checks all of it. A campaign asks for ten kills of the
+whole process group, for 1, 2 and 3 workers, and for the run with prompts beside that with dialogues.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """What law 3 promises: whatever kills a run, and whenever, running again gives the same bytes.
 
-A campaign asks for ten kills of the whole process group instead of two.
+A campaign asks for ten kills of the whole process group instead of one.
 """
 
 from pathlib import Path

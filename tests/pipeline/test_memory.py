@@ -60,7 +60,7 @@ def mypid() -> int:
 
 
 def shared_memory_of_files() -> int:
-    """Return the bytes of this process's pages that are shared memory, as another table of Linux has it."""
+    """Return the bytes of shared memory among this process's pages, from another table of Linux."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     found = re.search(r"^RssShmem:\s+(\d+) kB$", status, re.MULTILINE)
     assert found is not None

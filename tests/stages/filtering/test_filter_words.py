@@ -1,9 +1,14 @@
 """What words promise: the kernels find those of the plain statement, with their lengths and hashes."""
 
+import sys
+import unicodedata
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stages.filtering.characters import ALPHA, DIGIT, EDGE, LOWER, UPPER, character_flags
 from stages.filtering.words import ALPHABETIC, REAL, Words, split_words, word_hash
 from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS
@@ -59,3 +64,13 @@ def test_the_hash_of_words_put_together_follows_from_theirs() -> None:
     found = Words(b"ab cd")
     joined = (int(found.hashes[0]) * int(found.powers[1]) + int(found.hashes[1])) % (1 << 64)
     assert joined == word_hash("abcd")
+
+
+def test_classes_of_characters_are_those_of_unicode_s_database_up_to_its_end() -> None:
+    names = [unicodedata.category(chr(code)) for code in range(sys.maxunicode + 1)]
+    for flag, members in ((ALPHA, "Lu Ll Lt Lm Lo"), (DIGIT, "Nd"), (LOWER, "Ll"), (UPPER, "Lu")):
+        wanted = np.isin(names, members.split())
+        assert np.array_equal(character_flags() & flag != 0, wanted)
+    marks = {chr(code) for code in np.flatnonzero(character_flags() & EDGE).tolist()}
+    expected = {chr(code) for code, name in enumerate(names) if name[0] in "PS"}
+    assert marks == expected - set("-/@\\|^~+")

@@ -43,7 +43,7 @@ WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
+.PHONY: setup demo test quick-test collected coverage check lint-docker speed-guard campaign clients bench faults compare gates \
   gpu-check mutants changing damaged memory scale growth signatures end-to-end clean
 
 # The kernels of every run are compiled by a small one: their code lies beside the modules.
@@ -72,6 +72,12 @@ test: setup
 quick-test: setup
 	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \
 	  tests/stages tests/pipeline tests/docs
+
+# The bytecode of the tests, with what pytest says of an assertion that fails: half a minute for each of its
+# processes, if none finds it written.
+collected: setup
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > $(VENV)/collected.log || \
+	  { cat $(VENV)/collected.log; exit 1; }
 
 # How much of the code the tests run; lines that only workers run are not seen.
 coverage: setup

@@ -3,7 +3,7 @@
 The rule in plain loops is that of `tests.stages.dedup.test_dedup_oracle`, over all dumps in the order in
 which they came; each dump is a run of its own, against those before it.
 
-A campaign asks for 50 corpora instead of 10.
+A campaign asks for 50 corpora instead of 4.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.stages.dedup.test_dedup_oracle import Corpus, corpus_of, rule
 
 pytestmark = pytest.mark.slow
 
-SEEDS = some_of(range(50), 10)
+SEEDS = some_of(range(50), 4)
 Removal = tuple[str, float, str]
 
 

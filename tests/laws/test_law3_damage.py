@@ -61,7 +61,7 @@ STEPS = ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"]
 LOST = [(step, damage) for step in STEPS for damage in (missing, exchanged, resealed, cut, linked)]
 
 
-@pytest.mark.parametrize(("step", "damage"), some_of(LOST, 10))
+@pytest.mark.parametrize(("step", "damage"), some_of(LOST, 5))
 def test_a_commit_that_is_lost_is_named_and_made_again(
     step: str, damage: Callable[[Path], None], own: Path, reference: Path, small_corpus: Path
 ) -> None:

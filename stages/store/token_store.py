@@ -110,7 +110,7 @@ class TokenUnit:
         """
         first, last = self.group_ptr[number : number + 2]
         lengths = self.lengths[first:last]
-        if count == 1:
+        if count == 1 or first == last:
             return Ragged(np.arange(len(lengths) + 1), lengths)
         found = read_ends(self.folder / "sections", first, last)
         counts = np.diff(found.ptr)
@@ -128,6 +128,8 @@ class TokenUnit:
             FormatError: the file is missing, or of other sections.
         """
         first, last = self.group_ptr[number : number + 2]
+        if first == last:
+            return np.zeros(0, np.bool_)
         ptr = open_array(self.folder / "sections" / "ptr.npy", dtype="<i8")
         count = int(ptr[-1]) if len(ptr) else 0
         learned = open_array(self.folder / "sections" / "learned.npy", dtype="|b1", shape=(count,))
@@ -140,6 +142,8 @@ def read_ends(folder: Path, first: int, last: int) -> Ragged:
     Raises:
         FormatError: a file is missing, or pointers that do not rise.
     """
+    if first == last:
+        return Ragged(np.zeros(1, np.int64), np.zeros(0, np.int64))
     ptr = open_array(folder / "ptr.npy", dtype="<i8")[first : last + 1].astype(np.int64)
     ends = open_array(folder / "ends.npy", dtype="<i8")
     if len(ptr) != last - first + 1 or (np.diff(ptr) < 0).any() or ptr[0] < 0 or ptr[-1] > len(ends):

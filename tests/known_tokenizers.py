@@ -1,9 +1,9 @@
 """The same tokenizer is trained once in a process of tests, however many runs there train it.
 
-A third of the time of a run over a small corpus is its tokenizer's. What was trained or measured is known
-by the payload of the task and the bytes of each file that it reads: whoever asks the same again gets the
-same files and the same record. Runs on Ray or in a process of their own train their own tokenizer, and are
-compared with the runs here. So a training that gives other bytes from one time to the next is still seen.
+A third of the time of a run over a small corpus is its tokenizer's. What was trained or measured is
+known by the payload of the task and the bytes of each file that it reads: whoever asks the same again
+gets the same files and the same record. Runs on Ray or in a process of their own train their own
+tokenizer, and are compared with the runs here. So bytes that differ from training to training are seen.
 """
 
 import functools

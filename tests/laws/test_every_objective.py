@@ -308,6 +308,7 @@ def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Pat
         assert report["verify"][name]["findings"] == []
 
 
+@pytest.mark.campaign  # workers by the rest: `test_law1_ray_changes_nothing`, `test_law3_commits`
 @pytest.mark.usefixtures("ray_session")
 def test_workers_change_no_byte(finished: tuple[Path, Any], corpus: Path, tmp_path: Path) -> None:
     run_datasets(corpus, tmp_path / "run", workers=2, **SETTINGS)

@@ -20,6 +20,7 @@ from pipeline.session.session import read_plan, verify_session
 from pipeline.state.ledger import read_flows, settle
 from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally
+from tests.campaign import some_of
 from tests.conftest import digests, run_small
 
 DATASETS = [
@@ -164,12 +165,13 @@ def test_masks_that_let_nothing_through_stop_the_next_step(
 
 
 def test_a_finished_run_names_each_missing_or_cut_file(small_corpus: Path, own: Path) -> None:
-    looked_at = 0
-    for looked_at, key in enumerate(kinds(own), 1):
+    keys = list(kinds(own))
+    assert len(keys) > 30
+    for number, key in enumerate(some_of(keys, 11)):
         place = own / key
         data = place.read_bytes()
         place.unlink()
-        if looked_at % 2:
+        if number % 2:
             place.write_bytes(data[:-1])
         if key.startswith("scan/"):  # what is known of the inputs is found out again
             assert again(small_corpus, own)["passed"]
@@ -179,7 +181,6 @@ def test_a_finished_run_names_each_missing_or_cut_file(small_corpus: Path, own: 
             again(small_corpus, own)
         assert str(place) in str(error.value)
         place.write_bytes(data)
-    assert looked_at > 30
     assert again(small_corpus, own)["passed"]
 
 
@@ -202,8 +203,9 @@ def test_each_file_that_a_later_step_reads_is_compared_before_it_is_read(
     for name in ("shard-clm", "shard-sop", "draw-clm", "draw-sop", "verify-clm", "verify-sop", "decode"):
         shutil.rmtree(own / "commits" / name)
     read = ("ingest/", "dedup/keep/", "dedup/clusters", "tokenizer/", "split/", "tokens/", "sentences/")
-    looked_at = 0
-    for key in (key for key in kinds(own) if key.startswith(read)):
+    keys = [key for key in kinds(own) if key.startswith(read)]
+    assert len(keys) > 12
+    for key in some_of(keys, 5):
         place = own / key
         data = bytearray(place.read_bytes())
         data[-1] ^= 1
@@ -213,8 +215,6 @@ def test_each_file_that_a_later_step_reads_is_compared_before_it_is_read(
         assert str(place) in str(error.value)
         data[-1] ^= 1
         place.write_bytes(bytes(data))
-        looked_at += 1
-    assert looked_at > 12
 
 
 def row_lost(table: pa.Table) -> pa.Table:

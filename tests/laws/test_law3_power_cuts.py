@@ -29,6 +29,7 @@ from stages.errors import DataError
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME
 from stages.store.manifest import MANIFEST_NAME
+from tests.campaign import FULL, some_of
 from tests.conftest import digests
 from tests.laws.lossy_disk import Fate, KilledError, LossyDisk, Moment, fates, survive
 from tests.laws.tiny_run import tiny_run, write_tiny_corpus
@@ -37,7 +38,7 @@ STEP = "shard-d"
 SHARDS = "datasets/d/train"
 SIGN = "sign-train"
 """Not first among the units, so that only the rule puts its manifest before the other files."""
-EVERY, PHASE = 37, 5
+EVERY, PHASE = (37 if FULL else 149), 5
 """Of the calls of a whole run, those at which its power goes."""
 FLOW = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard-mlm", "draw-mlm")
 FOLDERS = ("commits", "datasets", "dedup", "ingest", "split", "tokenizer", "tokens")
@@ -188,7 +189,7 @@ def test_a_power_cut_at_any_moment_leaves_units_whole_or_absent_and_no_commit_is
     recording: _Recording, states: Path
 ) -> None:
     cases = [(moment, fate) for moment in recording.moments for fate in fates(moment)]
-    for number, (moment, fate) in enumerate(cases):
+    for number, (moment, fate) in enumerate(some_of(cases, 120)):
         version, promised = recording.version(moment)
         root, where = states / f"{number}" / "run", f"before {moment.number}: {moment.call}"
         survive(moment.folder, root.parent, fate)
@@ -210,7 +211,7 @@ def test_a_second_power_cut_does_no_more_harm_be_it_in_the_same_run_or_in_one_th
 ) -> None:
     first = [moment for moment in recording.moments if recording.version(moment)[0] == "one"]
     cuts = 0
-    for moment in first[3::4]:
+    for moment in first[3 :: 4 if FULL else 12]:
         base = states / f"{moment.number}"
         survive(moment.folder, base, Fate(0.5, moment.number))
         with LossyDisk(base, every=13, phase=moment.number % 13) as disk:
@@ -226,14 +227,14 @@ def test_a_second_power_cut_does_no_more_harm_be_it_in_the_same_run_or_in_one_th
                 _make(root, version)
             assert digests(root, "commits", "datasets") == recording.expected[version], where
             cuts += 1
-    assert cuts > 60
+    assert cuts > (60 if FULL else 20)
 
 
 def test_what_is_committed_after_a_kill_outlasts_a_power_cut_too(
     recording: _Recording, states: Path
 ) -> None:
     last = next(m.number for m in recording.moments if recording.version(m)[0] == "two")
-    for at in range(last):
+    for at in some_of(range(last), 20):
         base, left = states / f"{at}", states / f"{at}-left"
         base.mkdir()
         with LossyDisk(base, every=last + 1) as disk:
@@ -323,8 +324,8 @@ def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_b
         again = {(e["step"], e["unit"]) for e in events if e["event"] == "dispatch"}
         assert not {place for place in again & before.keys() if before[place] == after[place]}, where
         survived += len(before)
-    assert len(disk.moments) >= 24
-    assert survived > 200
+    assert len(disk.moments) >= (24 if FULL else 6)
+    assert survived > (200 if FULL else 50)
 
 
 def test_more_epochs_on_disk_replace_those_before_and_leave_the_dataset_alone(states: Path) -> None:

@@ -36,7 +36,7 @@ NAMES = (
     "whole-word",
 )
 """A dataset of each way of laying rows out and labelling them."""
-PLACES = len(NAMES) if FULL else 2
+PLACES = len(NAMES) if FULL else 1
 """Of those that have a place for a fault, into how many it is planted."""
 
 

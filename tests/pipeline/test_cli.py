@@ -1,7 +1,6 @@
 """What the command line promises: one clear line for each foreseen error, and the exit code it lists."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
+
+from tests.called import called
 
 pytestmark = pytest.mark.slow
 
@@ -21,12 +22,6 @@ paths = ["corpus/*.jsonl*"]
 [[datasets]]
 name = "clm"
 """
-
-
-def shardmill(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipeline.cli", *arguments]
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
 def make(folder: Path, run: str = RUN, *, lines: int = 3) -> Path:
@@ -55,13 +50,13 @@ RUN_IT = ("run", "run.toml", "--output", "out", "--workers", "0")
 
 
 def test_an_empty_folder_is_named_with_the_pattern_that_found_nothing(tmp_path: Path) -> None:
-    result = shardmill(*RUN_IT, cwd=make(tmp_path, lines=0))
+    result = called(*RUN_IT, cwd=make(tmp_path, lines=0))
     assert result.returncode == 2
     assert "sources.s.paths: 'corpus/*.jsonl*' matches no file in" in one_line(result)
 
 
 def test_a_typo_in_a_key_names_the_key_that_was_meant(tmp_path: Path) -> None:
-    result = shardmill(*RUN_IT, cwd=make(tmp_path, RUN + "\n[packing]\nseq_length = 8\n"))
+    result = called(*RUN_IT, cwd=make(tmp_path, RUN + "\n[packing]\nseq_length = 8\n"))
     assert result.returncode == 2
     assert "packing.seq_length: no such key; did you mean 'seq_len'?" in one_line(result)
 
@@ -70,25 +65,23 @@ def test_plan_refuses_what_run_refuses_for_memory(tmp_path: Path) -> None:
     make(tmp_path, RUN + '[ingest]\nmax_document_bytes = "64MiB"\n[resources]\nmemory = "1GiB"\n')
     said = []
     for command in ("plan", "run"):
-        result = shardmill(command, "run.toml", "--output", "out", cwd=tmp_path)
+        result = called(command, "run.toml", "--output", "out", cwd=tmp_path)
         assert result.returncode == 2
         said.append(one_line(result))
     assert said[0] == said[1]
     assert "set it to 1280MiB or more, or set ingest.max_document_bytes to 32MiB or less" in said[0]
-    assert (
-        shardmill(*RUN_IT, "--until", "scan", cwd=tmp_path).returncode == 0
-    )  # with no Ray there is room
+    assert called(*RUN_IT, "--until", "scan", cwd=tmp_path).returncode == 0  # with no Ray there is room
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     run = RUN.replace("corpus/*.jsonl*", "corpus/b.jsonl")
-    result = shardmill(*RUN_IT, cwd=make(tmp_path, run))
+    result = called(*RUN_IT, cwd=make(tmp_path, run))
     assert result.returncode == 2
     assert "corpus/b.jsonl: no such file" in one_line(result)
 
 
 def test_a_missing_run_file_is_named(tmp_path: Path) -> None:
-    result = shardmill(*RUN_IT, cwd=tmp_path)
+    result = called(*RUN_IT, cwd=tmp_path)
     assert result.returncode == 2
     assert "run.toml: no such run file" in one_line(result)
 
@@ -98,7 +91,7 @@ def test_a_zst_cut_in_the_middle_is_an_error_not_a_short_read(tmp_path: Path) ->
     lines = b"".join(json.dumps({"text": f"text {n} " * 9}).encode() + b"\n" for n in range(999))
     data = zstandard.compress(lines)
     (folder / "corpus" / "cut.jsonl.zst").write_bytes(data[: len(data) // 2])
-    result = shardmill(*RUN_IT, cwd=folder)
+    result = called(*RUN_IT, cwd=folder)
     assert result.returncode == 2
     assert "cut.jsonl.zst: the compressed data ends in the middle" in one_line(result)
 
@@ -107,7 +100,7 @@ def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path: Path) -> N
     folder = make(tmp_path)
     with (folder / "corpus" / "a.jsonl").open("a") as file:
         file.write('{"text": " "}\n' * 3 + '{"txt": "no text"}\nnot json\n')
-    result = shardmill(*RUN_IT, cwd=folder)
+    result = called(*RUN_IT, cwd=folder)
     assert result.returncode == 2
     line = one_line(result)
     assert "ingest.max_bad_fraction = 0.05: 2 of 8 records are unreadable" in line
@@ -120,22 +113,22 @@ def test_a_folder_of_another_config_wants_replace_and_says_what_would_be_redone(
 ) -> None:
     folder = make(tmp_path)
     until = ("--until", "dedup")
-    assert shardmill(*RUN_IT, *until, cwd=folder).returncode == 0
+    assert called(*RUN_IT, *until, cwd=folder).returncode == 0
     other = (*RUN_IT, *until, "--set", "dedup.minhash.threshold=0.7")
-    result = shardmill(*other, cwd=folder)
+    result = called(*other, cwd=folder)
     assert result.returncode == 2
     line = one_line(result)
     assert "dedup.minhash.threshold: 0.8 -> 0.7" in line
     assert "--replace" in line
     assert "ingest (" not in line
-    plan = shardmill("plan", "run.toml", "--output", "out", *other[-2:], "--json", cwd=folder)
+    plan = called("plan", "run.toml", "--output", "out", *other[-2:], "--json", cwd=folder)
     states = {row["step"]: row["state"] for row in json.loads(plan.stdout)}
     assert (states["ingest"], states["dedup"], states["tokenizer"]) == ("done", "stale", "new")
-    assert shardmill(*other, "--replace", cwd=folder).returncode == 0
+    assert called(*other, "--replace", cwd=folder).returncode == 0
 
 
 def test_a_vocabulary_too_large_for_the_corpus_names_the_bound(tmp_path: Path) -> None:
-    result = shardmill(*RUN_IT, cwd=make(tmp_path, lines=50))
+    result = called(*RUN_IT, cwd=make(tmp_path, lines=50))
     assert result.returncode == 2
     assert "tokenizer.train.vocab_size = 32,000: the sample gives at most" in one_line(result)
 
@@ -144,7 +137,7 @@ def test_too_little_to_learn_from_is_told_apart_from_a_fault(tmp_path: Path) -> 
     folder = make(tmp_path, lines=60)
     settings = ("tokenizer.train.vocab_size=600", "dedup.near=false", "validation.fraction=0.1")
     given = [part for setting in settings for part in ("--set", setting)]
-    result = shardmill(*RUN_IT, *given, cwd=folder)
+    result = called(*RUN_IT, *given, cwd=folder)
     assert result.returncode == 3
     assert one_line(result) == (
         "shardmill: verify: FAIL: clm (the exact checks passed, but learning could not be judged); see"
@@ -152,8 +145,8 @@ def test_too_little_to_learn_from_is_told_apart_from_a_fault(tmp_path: Path) -> 
     )
     assert "  learning   could not be judged; the exact checks passed: " in result.stdout
     assert "or set verify.learning = false, and the exact checks decide alone" in result.stdout
-    assert shardmill(*RUN_IT, *given, "--set", "verify.learning=false", cwd=folder).returncode == 2
-    result = shardmill(*RUN_IT, *given, "--set", "verify.learning=false", "--replace", cwd=folder)
+    assert called(*RUN_IT, *given, "--set", "verify.learning=false", cwd=folder).returncode == 2
+    result = called(*RUN_IT, *given, "--set", "verify.learning=false", "--replace", cwd=folder)
     assert result.returncode == 0
 
 
@@ -163,26 +156,26 @@ def test_a_share_is_a_number_or_a_percentage(tmp_path: Path) -> None:
         ("5x", 2, "'5x' is no share; write 0.05, or 5%"),
         ("500%", 2, "--sample 5.0: must be above 0 and at most 1"),
     ):
-        result = shardmill("plan", "run.toml", "--output", "out", "--sample", given, cwd=folder)
+        result = called("plan", "run.toml", "--output", "out", "--sample", given, cwd=folder)
         assert (result.returncode, said in result.stderr) == (code, True), result.stderr
 
 
 def test_status_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
-    result = shardmill("status", str(tmp_path), cwd=tmp_path)
+    result = called("status", str(tmp_path), cwd=tmp_path)
     assert result.returncode == 2
     assert "holds no run" in one_line(result)
 
 
 def test_verify_of_an_unfinished_run_says_which_step_is_missing(tmp_path: Path) -> None:
     folder = make(tmp_path)
-    shardmill(*RUN_IT, "--until", "ingest", cwd=folder)
-    result = shardmill("verify", "out", "--workers", "0", cwd=folder)
+    called(*RUN_IT, "--until", "ingest", cwd=folder)
+    result = called("verify", "out", "--workers", "0", cwd=folder)
     assert result.returncode == 2
     assert "step dedup is not done; finish the run first" in one_line(result)
 
 
 def test_an_unknown_option_is_a_usage_error(tmp_path: Path) -> None:
-    result = shardmill("run", "--no-such-option", cwd=tmp_path)
+    result = called("run", "--no-such-option", cwd=tmp_path)
     assert result.returncode == 2
     assert "No such option" in result.stderr
 
@@ -215,7 +208,7 @@ def test_a_signal_stops_a_run_that_then_resumes(
     assert committed
     assert not (folder / "out" / "commits" / "ingest" / "_step.json").exists()
     assert not list((folder / "out" / "tmp").iterdir())
-    assert shardmill(*limited, cwd=folder).returncode == 0
+    assert called(*limited, cwd=folder).returncode == 0
     assert committed < set((folder / "out" / "commits" / "ingest").iterdir())
 
 
@@ -226,7 +219,7 @@ PIPED = "exec 3>&1; {{ '{python}' -m pipeline.main {words}; echo code $? >&3; }}
 def test_a_reader_that_goes_early_is_no_error(words: str, tmp_path: Path) -> None:
     folder = make(tmp_path)
     if "status" in words:
-        assert shardmill(*RUN_IT, "--until", "ingest", cwd=folder).returncode == 0
+        assert called(*RUN_IT, "--until", "ingest", cwd=folder).returncode == 0
     script = ["/bin/sh", "-c", PIPED.format(python=sys.executable, words=words)]
     done = subprocess.run(script, cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["code 0"]

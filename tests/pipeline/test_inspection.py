@@ -1,6 +1,8 @@
 """What inspection promises: a row as the loader gives it, each token with what became of it."""
 
 import json
+import subprocess
+import sys
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from pipeline.report.row_content import RowContent, SequenceContent
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED
+from tests.called import called
 from tests.conftest import run_small
-from tests.pipeline.test_cli import one_line, shardmill
+from tests.pipeline.test_cli import one_line
 
 pytestmark = pytest.mark.slow
 
@@ -188,7 +191,9 @@ def test_another_epoch_shows_other_masks_of_the_same_tokens(output: Path) -> Non
 
 def test_json_is_what_is_described(output: Path) -> None:
     place = ("--row", str(ROW), "--epoch", str(EPOCH))
-    result = shardmill("inspect", str(output), "--dataset", "mlm", *place, "--json", cwd=output)
+    command = [sys.executable, "-m", "pipeline.cli", "inspect", str(output), "--dataset", "mlm"]
+    root = Path(__file__).parents[2]
+    result = subprocess.run([*command, *place, "--json"], cwd=root, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == described(output, "mlm")
 
@@ -225,13 +230,13 @@ def test_the_terminal_shows_documents_text_and_what_stood_there(
 def test_what_is_not_there_is_named_with_what_is(
     output: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    result = shardmill("inspect", str(output), *arguments, cwd=output)
+    result = called("inspect", str(output), *arguments, cwd=output)
     assert result.returncode == 2
     assert message in one_line(result)
 
 
 def test_a_folder_without_datasets_says_so(tmp_path: Path) -> None:
-    result = shardmill("inspect", str(tmp_path), "--dataset", "clm", cwd=tmp_path)
+    result = called("inspect", str(tmp_path), "--dataset", "clm", cwd=tmp_path)
     assert result.returncode == 2
     assert "no dataset 'clm'; no dataset here" in one_line(result)
 

@@ -20,6 +20,7 @@ estimate; Murphy and van der Vaart 2000, "On profile likelihood", for the interv
 1976: a sample says little of what is much rarer than one in it, and then the interval is wide.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ _EVERY = 12
 """Sizes of groups up to here all stand in the grid; larger ones are a tenth apart."""
 _NEWTON = 30
 _EXACT = 1e-10
+_REMEMBERED = 64
+"""Estimates, of about a second each."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,14 @@ def removed_share(groups: Mapping[int, int], *, share: float) -> RemovedShare:
             duplicate is a group of 1.
         share: of the documents that are in the sample, in (0, 1], each by chance.
     """
-    seen = sum(size * count for size, count in groups.items())
+    return _removed_share(tuple(sorted(groups.items())), share)
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _removed_share(counted: tuple[tuple[int, int], ...], share: float) -> RemovedShare:
+    """Return it, once for the same groups: those of the only source are those of all documents."""
+    groups = dict(counted)
+    seen = sum(size * count for size, count in counted)
     if not seen:
         return RemovedShare(0.0, 0.0, 1.0)
     if share >= 1:
@@ -188,11 +198,12 @@ def _on_simplex(weights: NDArray[np.float64], cost: NDArray[np.float64]) -> NDAr
     # 1 / sum is convex in the multiplier, so Newton's steps from the left end do not pass the root
     shift = float((own - needed).max())
     for _ in range(_NEWTON):
-        parts = own / (needed + shift)
-        surplus = parts.sum() - 1
+        divisor = needed + shift
+        parts = own / divisor
+        surplus = float(np.add.reduce(parts)) - 1
         if abs(surplus) < _EXACT:
             break
-        shift += surplus / float((parts / (needed + shift)).sum())
+        shift += surplus / float(np.add.reduce(parts / divisor))
     found = np.zeros_like(weights)
     found[there] = own / (needed + shift)
     result: NDArray[np.float64] = found / found.sum()

@@ -33,7 +33,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 }
 DATASETS = [{"name": name, "objective": objective} for name, objective in OBJECTIVES.items()]
 SETTINGS = CompareSettings(
-    tokens=3_000, step_tokens=512, heldout_tokens=1_000, documents=200, places=2, max_ids=256
+    tokens=2_000, step_tokens=512, heldout_tokens=500, documents=120, places=1, max_ids=256
 )
 COMMON: dict[str, Any] = {"validation": {"fraction": 0.4}, "packing": {"seq_len": 64, "shards": 2}}
 KEYS = {"run", "dataset", "name", "objective", "fingerprint"}

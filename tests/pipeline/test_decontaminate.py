@@ -33,9 +33,9 @@ JAPANESE = "月が昇る前に三人の漁師は小さな舟を岸に引き上�
 
 
 def documents() -> list[dict[str, Any]]:
-    """Return documents of the bundled corpus, some of which hold items."""
+    """Return the beginnings of documents of the bundled corpus, some of which hold items."""
     lines = [json.loads(line) for line in bundled_lines("text/*", 40)[:120]]
-    texts = [f"{line['text']}" for line in lines]
+    texts = [f"{line['text'][:600]}" for line in lines]
     texts[3] += f"\n{QUESTION.upper().replace(' ', ', ')}!"
     texts[17] = f"{' '.join(FACT.split()[2:16])}\n{texts[17]}"
     texts[40] += f"\n{REPORTED}."
@@ -99,9 +99,9 @@ def request(inputs: Path, output: Path, **options: Any) -> RunRequest:
         "sources": [
             {"name": "mixed", "paths": ["*.jsonl"], "id_column": "id", "language": {"column": "lang"}}
         ],
-        "ingest": {"unit_size": "20KiB", "min_chars": 20},
+        "ingest": {"unit_size": "8KiB", "min_chars": 20},
         "dedup": {"near": False},
-        "tokenizer": {"train": {"vocab_size": 2_000, "sample_size": "1MiB"}},
+        "tokenizer": {"train": {"vocab_size": 1_500, "sample_size": "1MiB"}},
         "verify": {"learning": False},
         "decontamination": {"sets": SETS},
     }

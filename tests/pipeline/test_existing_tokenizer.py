@@ -245,9 +245,14 @@ def test_two_workers_give_the_same_bytes(
 
 
 def test_rows_that_eos_fills_are_shown_with_the_eos_of_their_documents(
-    corpus: Path, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    run_it(corpus, tmp_path / "run", run_file("gpt2"), until="shard")
+    """Every row of a few short texts is asked for."""
+    rows_of = ({"text": text[: 40 + 20 * n], "lang": "one"} for n, text in enumerate(texts()[:20]))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of))
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / kind_of_file("gpt2")).write_bytes(data_of("gpt2"))
+    run_it(tmp_path, tmp_path / "run", run_file("gpt2"), until="shard")
     rows = open_dataset(tmp_path / "run" / "datasets" / "clm", split="train", shuffle=False)
     assert rows.manifest.special_ids == {"eos": 0, "pad": 0}
     closed = 0

@@ -1,7 +1,6 @@
 """What the command line promises of its exit codes: a failed check is 3, wherever it is found."""
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,6 @@ from stages.errors import Interrupted, ShardmillError, Stopped, VerificationErro
 from tests.conftest import small_run
 
 pytestmark = pytest.mark.slow
-
-NOT_LEARNED = {"learning": False}
 
 
 def every_error(kind: type[ShardmillError] = ShardmillError) -> Iterator[type[ShardmillError]]:
@@ -60,12 +57,20 @@ def toml(value: Any) -> str:
 
 
 @pytest.fixture
-def finished(reference: Path, small_corpus: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """The run file, and a copy of the small run up to its datasets."""
-    shutil.copytree(small_corpus, tmp_path / "corpus")
-    shutil.copytree(reference, tmp_path / "run")
+def finished(tmp_path: Path) -> tuple[Path, Path]:
+    """The run file of a tiny run, and its output folder, which is not there yet."""
+    (tmp_path / "corpus").mkdir()
+    texts = [f"The text of number {n} has some words of its own, {n * 7919}." for n in range(60)]
+    rows = [json.dumps({"id": str(n), "text": text, "lang": "en"}) for n, text in enumerate(texts)]
+    (tmp_path / "corpus" / "a.jsonl").write_text("\n".join(rows) + "\n")
     file = tmp_path / "corpus" / "run.toml"
-    content = small_run(verify=NOT_LEARNED).model_dump(mode="json", exclude_none=True)
+    tiny = {
+        "dedup": {"exact": False, "near": False},
+        "tokenizer": {"train": {"vocab_size": 560, "sample_size": "64KiB"}},
+        "packing": {"seq_len": 32, "shards": 1},
+        "verify": {"learning": False},
+    }
+    content = small_run(**tiny).model_dump(mode="json", exclude_none=True)
     file.write_text("".join(f"{key} = {toml(value)}\n" for key, value in content.items()))
     return file, tmp_path / "run"
 

@@ -112,26 +112,28 @@ from pathlib import Path
 from pipeline.commands import export
 from stages.errors import ConfigError
 
-run, to, format_ = sys.argv[1:]
+run, to, *formats = sys.argv[1:]
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(1e3), resource.RLIM_INFINITY))
-try:
-    export.export_dataset(export.ExportRequest(Path(run), "tiny", format_, Path(to)), stream=None)
-except ConfigError as error:
-    print(error)
+for name in formats:
+    try:
+        request = export.ExportRequest(Path(run), "tiny", name, Path(f"{to}-{name}"))
+        export.export_dataset(request, stream=None)
+    except ConfigError as error:
+        print(error)
 """
 
 
-@pytest.mark.parametrize("format_", ["megatron", "olmo-core", "hf", "hf-parquet"])
-def test_a_file_that_may_not_grow_is_named(tmp_path: Path, format_: str) -> None:
+def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
+    formats = ["megatron", "olmo-core", "hf", "hf-parquet"]
     build_dataset(tmp_path / "run", {"train": [[[*range(10, 290), EOS]] * 9]})
-    command = [sys.executable, "-c", LIMITED, str(tmp_path / "run"), str(tmp_path / "out"), format_]
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "run"), str(tmp_path / "out"), *formats]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    (line,) = done.stdout.splitlines()
-    assert line.startswith(f"{tmp_path}/out.partial/train")
-    assert ": File too large; the file system takes no file of this size" in line
     assert not done.stderr
-    export(tmp_path / "run", tmp_path / "out", format_)
+    for name, line in zip(formats, done.stdout.splitlines(), strict=True):
+        assert line.startswith(f"{tmp_path}/out-{name}.partial/train")
+        assert ": File too large; the file system takes no file of this size" in line
+        export(tmp_path / "run", tmp_path / f"out-{name}", name)
 
 
 @pytest.mark.parametrize(

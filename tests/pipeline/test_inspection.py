@@ -1,6 +1,8 @@
 """What inspection promises: a row as the loader gives it, each token with what became of it."""
 
 import json
+import subprocess
+import sys
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -189,7 +191,9 @@ def test_another_epoch_shows_other_masks_of_the_same_tokens(output: Path) -> Non
 
 def test_json_is_what_is_described(output: Path) -> None:
     place = ("--row", str(ROW), "--epoch", str(EPOCH))
-    result = called("inspect", str(output), "--dataset", "mlm", *place, "--json", cwd=output)
+    command = [sys.executable, "-m", "pipeline.cli", "inspect", str(output), "--dataset", "mlm"]
+    root = Path(__file__).parents[2]
+    result = subprocess.run([*command, *place, "--json"], cwd=root, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == described(output, "mlm")
 

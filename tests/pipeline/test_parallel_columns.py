@@ -58,7 +58,7 @@ SETTINGS: dict[str, Any] = {
     "validation": {"fraction": 0.0},
     "packing": {"seq_len": 256, "shards": 1},
     "ingest": {"unit_size": "8KiB"},
-    "verify": {"labelled_tokens": 1_500, "heldout_rows": 30, "max_ids": 256},
+    "verify": {"learning": False},
 }
 
 
@@ -119,6 +119,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert report["verify"][name]["findings"] == []
     assert {row["language"] for row in report["languages"]} == {"en-fr"}
     return folder / "run"
+
+
+@pytest.mark.campaign
+def test_models_learn_from_them(tmp_path: Path) -> None:
+    write_parquet(tmp_path)
+    learning = {"labelled_tokens": 1_500, "heldout_rows": 30, "max_ids": 256}
+    report = run_small(tmp_path, tmp_path / "run", until=None, **{**SETTINGS, "verify": learning})
+    for name in ("decoder", "packed", "seq2seq", "views"):
+        assert report["verify"][name]["findings"] == []
 
 
 def opened(run: Path, name: str) -> tuple[ShardDataset, Tokenizer, list[str], dict[str, Any]]:

@@ -27,6 +27,7 @@ from pipeline.session import session
 from pipeline.state.commits import Commits
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
+from tests.campaign import some_of
 from tests.stages.tokenizer.existing_files import data_of, texts
 from tests.stages.tokenizer.test_pieces import SAMPLE
 
@@ -143,7 +144,7 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
     expected = contents(folder / "whole")
     put = Commits.put
     killed = 0
-    for last in (0, 3, 7, 11):
+    for last in some_of((0, 3, 7, 11), 2):
         with monkeypatch.context() as patch:
             done = 0
 
@@ -172,7 +173,7 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
             quick(to=Path("half"))
     quick(to=Path("half"))
     assert contents(folder / "half") == expected
-    assert killed == 4
+    assert killed == len(some_of((0, 3, 7, 11), 2))
 
 
 def test_another_format_is_made_of_the_same_run(folder: Path) -> None:

@@ -328,7 +328,8 @@ def test_what_a_driver_raises_stops_the_run_by_name(
 
 @pytest.mark.parametrize("name", some_of(["a.jsonl.gz", "a.jsonl"], 1))
 def test_a_server_that_gives_no_parts_is_read_from_front_to_back(name: str, tmp_path: Path) -> None:
-    data = b"".join(LINE.replace(b"line", b"%04d" % (n % 9_999)) for n in range(150_000))
+    wide = b'{"beside": "' + b"." * 2_000 + b'", ' + LINE.removeprefix(b"{")
+    data = b"".join(wide.replace(b"line", b"%04d" % n) for n in range(5_000))
     served = tmp_path / "served"
     served.mkdir()
     (served / name).write_bytes(data if name == "a.jsonl" else gzip.compress(data, 0, mtime=0))
@@ -339,7 +340,7 @@ def test_a_server_that_gives_no_parts_is_read_from_front_to_back(name: str, tmp_
         with pytest.raises(ConfigError, match="its server gives no parts of a file"):
             run(tmp_path, f"{server.url}/b.parquet")
     whole = json.loads((output / "commits/ingest/_step.json").read_text())["record"]
-    assert whole["read"] == 150_000
+    assert whole["read"] == 5_000
     assert len(whole["units"]) > 3
 
 

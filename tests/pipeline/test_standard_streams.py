@@ -79,12 +79,15 @@ def test_a_closed_stream_changes_no_exit_code(closed: tuple[int, ...], tmp_path:
 
 @pytest.mark.parametrize(
     "encoding",
-    [
-        {"PYTHONIOENCODING": "latin-1"},
-        {"PYTHONIOENCODING": "ascii:strict"},
-        {"PYTHONIOENCODING": "utf-8"},
-        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-    ],
+    some_of(
+        [
+            {"PYTHONIOENCODING": "latin-1"},
+            {"PYTHONIOENCODING": "ascii:strict"},
+            {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+            {"PYTHONIOENCODING": "utf-8"},
+        ],
+        2,
+    ),
 )
 def test_what_an_encoding_has_not_is_written_out(encoding: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "commits/scan").mkdir(parents=True)

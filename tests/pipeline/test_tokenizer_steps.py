@@ -51,13 +51,15 @@ from tests.conftest import run_small, small_run
 
 pytestmark = pytest.mark.slow
 
-TRAIN = {"vocab_size": 4096, "sample_size": "1MiB"}
+TRAIN = {"vocab_size": 4096, "sample_size": "384KiB"}
 NORMALISED = {"train": {**TRAIN, "normalization": "nmt_nfkc"}}
+UNIGRAM = {"model": "unigram", "vocab_size": 2048}
+"""Of more pieces and text its training takes many seconds."""
 KINDS = {
     "bpe, identity": {"train": TRAIN},
     "bpe, nmt_nfkc": NORMALISED,
-    "unigram, identity": {"train": {**TRAIN, "model": "unigram"}},
-    "unigram, nmt_nfkc": {"train": {**NORMALISED["train"], "model": "unigram"}},
+    "unigram, identity": {"train": {**TRAIN, **UNIGRAM}},
+    "unigram, nmt_nfkc": {"train": {**NORMALISED["train"], **UNIGRAM}},
 }
 
 
@@ -345,7 +347,7 @@ def test_a_vocabulary_that_failed_is_mended_without_replace_and_without_new_samp
     small_corpus: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "run"
-    wrong = {"train": {**TRAIN, "vocab_size": 1 << 20}}
+    wrong = {"train": {"vocab_size": 1 << 20, "sample_size": "1MiB"}}
     with pytest.raises(ConfigError, match="vocab_size"):
         run_small(small_corpus, output, until="tokenizer", tokenizer=wrong)
     since = len(list(read_log(output)))

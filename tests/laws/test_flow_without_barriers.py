@@ -12,16 +12,15 @@ from tests.conftest import digests, run_small
 STEPS = ("ingest", "dedup", "split", "tokenize")
 
 
-@pytest.fixture
-def corpus(small_corpus: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def corpus(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file that is cut into units which can be read in any order."""
-    folder = tmp_path / "corpus"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("flow")
     shutil.copy(small_corpus / "a.jsonl", folder)
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings(reference: Path) -> dict[str, Any]:
     """Settings of such a run."""
     return {
@@ -32,19 +31,30 @@ def settings(reference: Path) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module")
+def flowing(
+    corpus: Path,
+    settings: dict[str, Any],
+    ray_session: None,  # noqa: ARG001  # Ray must run
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """Such a run on a worker."""
+    output = tmp_path_factory.mktemp("flowing") / "run"
+    run_small(corpus, output, workers=1, **settings)
+    return output
+
+
 def moments(output: Path, kind: str, step: str) -> list[int]:
     """Return the places in the log of a step's events of a kind."""
     events = enumerate(read_log(output))
     return [place for place, e in events if e["event"] == kind and e.get("step") == step]
 
 
-@pytest.mark.usefixtures("ray_session")
 def test_units_reach_the_token_store_while_others_are_read(
-    corpus: Path, settings: dict[str, Any], tmp_path: Path
+    corpus: Path, settings: dict[str, Any], flowing: Path, tmp_path: Path
 ) -> None:
-    plain, flowing = tmp_path / "plain", tmp_path / "flowing"
+    plain = tmp_path / "plain"
     run_small(corpus, plain, **settings)
-    run_small(corpus, flowing, workers=1, **settings)
     assert digests(flowing, "commits", "dedup", "ledger", "tokens", "datasets") == (
         digests(plain, "commits", "dedup", "ledger", "tokens", "datasets")
     )
@@ -54,13 +64,11 @@ def test_units_reach_the_token_store_while_others_are_read(
     assert moments(plain, "dispatch", "dedup")[0] > moments(plain, "commit", "ingest")[-1]
 
 
-@pytest.mark.usefixtures("ray_session")
 def test_a_run_that_stopped_on_the_way_goes_on(
-    corpus: Path, settings: dict[str, Any], tmp_path: Path
+    corpus: Path, settings: dict[str, Any], flowing: Path, tmp_path: Path
 ) -> None:
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    run_small(corpus, whole, workers=1, **settings)
-    run_small(corpus, stopped, workers=1, **settings)
+    stopped = tmp_path / "stopped"
+    shutil.copytree(flowing, stopped)
     for step in (*STEPS, "shard-clm"):
         units = sorted((stopped / "commits" / step).glob("[!_]*.json"))
         assert len(units) > 1
@@ -69,7 +77,7 @@ def test_a_run_that_stopped_on_the_way_goes_on(
     since = len(list(read_log(stopped)))
     run_small(corpus, stopped, workers=1, **settings)
     assert digests(stopped, "commits", "tokens", "datasets") == digests(
-        whole, "commits", "tokens", "datasets"
+        flowing, "commits", "tokens", "datasets"
     )
     again = [e for e in list(read_log(stopped))[since:] if e["event"] == "dispatch"]
     assert {e["step"] for e in again} == {*STEPS, "shard-clm"}

@@ -34,3 +34,19 @@ def trial(by_value: None, tmp_path: Path) -> Iterator[Trials]:  # noqa: ARG001  
     yield make
     for one in made:
         one.flow.close()
+
+
+@pytest.fixture(scope="module")
+def pair(by_value: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:  # noqa: ARG001  # see there
+    """Return a trial of two workers for all tests of a file: a new Ray process takes two seconds."""
+    made = Trial(tmp_path_factory.mktemp("pair") / "run", workers=2)
+    yield made
+    made.flow.close()
+
+
+@pytest.fixture
+def shared(pair: Trial) -> Trial:
+    """Return that trial, which has forgotten all but its workers."""
+    pair.root.mkdir(exist_ok=True)
+    pair.forget()
+    return pair

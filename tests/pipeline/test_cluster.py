@@ -37,7 +37,8 @@ def test_ray_that_starts_too_slowly_stops_the_run(
     before = dict(os.environ)
     with pytest.raises(error, match=message), ray_cluster(ClusterConfig(1, address, 2 << 30)):
         pytest.fail("it did not start")
-    assert {**os.environ, "RAY_USAGE_STATS_ENABLED": ""} == {**before, "RAY_USAGE_STATS_ENABLED": ""}
+    settings = dict.fromkeys(("RAY_USAGE_STATS_ENABLED", "RAY_prestart_worker_first_driver"), "")
+    assert {**os.environ, **settings} == {**before, **settings}
 
 
 def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,23 +51,7 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.
         pytest.fail("it did not start")
 
 
-def test_a_process_starts_ray_for_one_run_after_another() -> None:
-    program = """if True:
-        import os, ray
-        from pipeline.engine.cluster import ClusterConfig, ray_cluster
-        for start in range(2):
-            with ray_cluster(ClusterConfig(1, None, 2 << 30)):
-                print(start, ray.get(ray.put("answers")))
-            assert "RAY_AUTH_TOKEN_PATH" not in os.environ
-    """
-    alone = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=alone, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.splitlines() == ["0 answers", "1 answers"], done.stderr
-
-
-WITHOUT_A_DAEMON = """if True:
+TWO_RUNS = """if True:
     import os, signal, sys, threading, time
     import ray
     from pipeline.engine.cluster import ClusterConfig, ray_cluster
@@ -92,6 +77,10 @@ WITHOUT_A_DAEMON = """if True:
             if name in Path(f"/proc/{pid}/comm").read_text():
                 os.kill(pid, signal.SIGKILL)
 
+    with ray_cluster(ClusterConfig(1, None, 2 << 30)):
+        print(ray.get(ray.put("the first answers")))
+    assert "RAY_AUTH_TOKEN_PATH" not in os.environ
+
     ray.cloudpickle.register_pickle_by_value(sys.modules["__main__"])
     root, name = Path(sys.argv[1]), sys.argv[2]
     threading.Thread(target=kill_when_it_works, args=(root, name), daemon=True).start()
@@ -107,19 +96,24 @@ WITHOUT_A_DAEMON = """if True:
                 flow.close()
     except Stopped as error:
         print(error)
+    assert "RAY_AUTH_TOKEN_PATH" not in os.environ
 """
+"""A program that starts Ray for one run after another, the second of which loses a daemon at work."""
 
 
 @pytest.mark.parametrize("daemon", some_of(["raylet", "gcs_server"], 1))
-def test_a_run_that_loses_a_daemon_of_its_ray_stops_before_ray_ends_its_process(
+def test_a_process_starts_ray_again_and_stops_when_it_loses_a_daemon_before_ray_ends_the_process(
     daemon: str, tmp_path: Path
 ) -> None:
     alone = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    command = [sys.executable, "-c", WITHOUT_A_DAEMON, str(tmp_path), daemon]
+    command = [sys.executable, "-c", TWO_RUNS, str(tmp_path), daemon]
     alone["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(command, env=alone, capture_output=True, text=True, check=False)
-    said = f"Ray's {daemon} ended (killed, or out of memory); run again to resume"
-    assert said in done.stdout.splitlines(), done.stderr[-3000:]
+    lost = f"Ray's {daemon} ended (killed, or out of memory); run again to resume"
+    said = done.stdout.splitlines()
+    assert (said[0], lost in said, done.returncode) == ("the first answers", True, 0), done.stderr[
+        -3000:
+    ]
     assert (tmp_path / "works").exists()
 
 

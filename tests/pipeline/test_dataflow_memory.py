@@ -7,11 +7,23 @@ from contextlib import contextmanager
 
 import pytest
 
+import pipeline.engine.dataflow
 from pipeline.engine.memory import BASE, MIB, WORKER, Need
 from pipeline.engine.watch import MemoryWatch
 from stages.errors import ConfigError
 from tests.memory_book import step_run
-from tests.pipeline.trials import Trials, chains, hold, meet, nap_alone, phase, pids, say_who, task
+from tests.pipeline.trials import (
+    Trial,
+    Trials,
+    chains,
+    hold,
+    meet,
+    nap_alone,
+    phase,
+    pids,
+    say_who,
+    task,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -30,24 +42,37 @@ class _OnceOver(MemoryWatch):
         yield
 
 
+WATCH = _OnceOver(1 << 40, print)
+
+
+@pytest.fixture(scope="module")
+def pair(by_value: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:  # noqa: ARG001  # see there
+    """Return a trial of two workers that have 150 MiB for their tasks."""
+    root, memory = tmp_path_factory.mktemp("pair") / "run", BASE + 2 * WORKER + 150 * MIB
+    made = Trial(root, workers=2, memory=memory, watch=WATCH)
+    yield made
+    made.flow.close()
+
+
 def test_of_idle_workers_the_one_that_holds_most_goes_and_the_others_do_the_work(
-    trial: Trials,
+    shared: Trial,
 ) -> None:
-    watch = _OnceOver(1 << 40, print)
-    tried = trial(watch=watch)
-    tried.do(phase(task(hold, 200), task(hold, 1)))
-    large, small = pids(tried.book)["200"], pids(tried.book)["1"]
+    shared.do(phase(task(hold, 100), task(hold, 1)))
+    large, small = pids(shared.book)["100"], pids(shared.book)["1"]
     assert large != small
     process = os.pidfd_open(large)
-    watch.armed = True
-    tried.do(phase(task(say_who, 0)))
+    WATCH.armed = True
+    shared.do(phase(task(say_who, 0)))
     ended, _, _ = select.select([process], [], [], 60.0)
     os.close(process)
     assert ended == [process]
-    assert pids(tried.book)["0"] == small
+    assert pids(shared.book)["0"] == small
 
 
-def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(trial: Trials) -> None:
+def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(
+    trial: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)  # idle actors that may go in vain
     notes: list[str] = []
     with MemoryWatch(1, notes.append, period=0.01) as watch:
         said = r"^resources.memory = 1 B: .* \(unit say_who.* even with one worker: the run used"
@@ -56,24 +81,24 @@ def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(trial: Tri
     assert notes in ([], ["memory is short: going on with 1 worker"])
 
 
-def test_no_more_work_at_a_time_than_have_room(trial: Trials) -> None:
-    room = BASE + 2 * WORKER + 150 * MIB
-    tried = trial(workers=2, memory=room)
+def test_no_more_work_at_a_time_than_have_room(shared: Trial) -> None:
     large = step_run("a", phase(*(task(nap_alone, n, "a") for n in range(3))), need=Need(100 * MIB))
-    tried.do(large)
-    assert tried.notes[-1].endswith("a node has room for 1 of 2 workers in step a")
-    tried.do(step_run("b", phase(task(meet, 7, "b"), task(meet, 8, "b")), need=Need(10 * MIB)))
-    found = pids(tried.book)
+    shared.do(large)
+    assert shared.notes[-1].endswith("a node has room for 1 of 2 workers in step a")
+    shared.do(step_run("b", phase(task(meet, 7, "b"), task(meet, 8, "b")), need=Need(10 * MIB)))
+    found = pids(shared.book)
     assert found["7"] != found["8"]
 
 
-def test_an_idle_actor_ends_for_a_task_that_needs_its_room(trial: Trials) -> None:
-    tried = trial(workers=2, memory=BASE + 2 * WORKER + 50 * MIB)
-    tried.do(phase(task(meet, 1), task(meet, 2)))
-    before = set(pids(tried.book).values())
+def test_an_idle_actor_ends_for_a_task_that_needs_its_room(
+    shared: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline.engine.dataflow, "SPARE_SECONDS", 0.2)
+    shared.do(phase(task(meet, 1), task(meet, 2)))
+    before = set(pids(shared.book).values())
     assert len(before) == 2
-    tried.do(step_run("b", phase(task(say_who, 3, "b")), need=Need(120 * MIB)))
-    assert pids(tried.book)["3"] in before
+    shared.do(step_run("b", phase(task(say_who, 3, "b")), need=Need(220 * MIB)))
+    assert pids(shared.book)["3"] in before
 
 
 def test_a_step_of_which_no_worker_fits_is_refused(trial: Trials) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -178,6 +179,14 @@ class Trial:
             [one if isinstance(one, StepRun) else step_run(f"s{n}", one) for n, one in enumerate(work)]
         )
         return self.book.units[before:]
+
+    def forget(self) -> None:
+        """Forget what was done and said; the actors stay."""
+        for known in (self.book.commits, self.book.outcomes, self.book.given, self.book.said):
+            known.clear()
+        self.notes.clear()
+        shutil.rmtree(self.root)
+        self.root.mkdir()
 
 
 Trials = Callable[..., Trial]

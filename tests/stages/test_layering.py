@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -108,33 +109,60 @@ HEAVY = [
 """What a trainer's environment need not have."""
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What the tests ask of a module; a thousand trees of syntax at a time would be slow to hold."""
+
+    docstring: str | None
+    statements: int
+    """At its top."""
+    imports: tuple[str, ...]
+    """The dotted name of all that it imports, wherever in it."""
+    attributes: tuple[tuple[str, str], ...]
+    """What attributes are of, where that is a name, else nothing; and their names."""
+    functions: tuple[tuple[str, int], ...]
+    """Each function with its lines."""
+    named: tuple[str, ...]
+    """The public classes and types that it defines."""
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    """Return the syntax of a module."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Yield the dotted name of all that a file imports, wherever in it."""
-    for node in ast.walk(parsed(path)):
+def facts(path: Path) -> Facts:
+    """Return what the tests ask of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported: list[str] = []
+    attributes: list[tuple[str, str]] = []
+    functions: list[tuple[str, int]] = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            imported += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            imported += (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            attributes.append((node.value.id if isinstance(node.value, ast.Name) else "", node.attr))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            lines = node.end_lineno - node.lineno + 1
+            functions.append((f"{path}:{node.lineno} {node.name}", lines))
+    return Facts(
+        docstring=ast.get_docstring(tree),
+        statements=len(tree.body),
+        imports=tuple(imported),
+        attributes=tuple(attributes),
+        functions=tuple(functions),
+        named=tuple(_named(tree)),
+    )
+
+
+def imports(path: Path) -> tuple[str, ...]:
+    """Return the dotted name of all that a file imports, wherever in it."""
+    return facts(path).imports
 
 
 def folder_of(path: Path) -> str:
     """Return the folder of stages that a file is in, or its own name at the top."""
     return path.relative_to(ROOT / "stages").parts[0].removesuffix(".py")
-
-
-def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield each function of a file with its lines."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            yield f"{path}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
 
 
 def test_the_files_are_found() -> None:
@@ -160,10 +188,10 @@ def test_stages_import_no_clock_process_or_stateful_generator() -> None:
 
 def test_stages_use_no_stateful_generator_and_read_no_environment() -> None:
     attributes = [
-        (path.relative_to(ROOT / "stages").as_posix(), node.value.id, node.attr)
+        (path.relative_to(ROOT / "stages").as_posix(), of, name)
         for path in STAGES
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        for of, name in facts(path).attributes
+        if of
     ]
     assert len(attributes) > 1_000
     assert {file for file, *name in attributes if name == ["np", "random"]} == GENERATORS_ALLOWED.keys()
@@ -182,10 +210,10 @@ def test_a_library_is_imported_in_its_own_folders_alone(library: str) -> None:
 def test_what_may_not_be_listed_never_counts_as_empty() -> None:
     """`glob`, `rglob` and `walk` pass over such folders, so one module lists folders."""
     found = {
-        path.relative_to(ROOT).as_posix(): node.attr
+        path.relative_to(ROOT).as_posix(): name
         for path in PRODUCT
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Attribute) and node.attr in ("glob", "rglob", "iglob", "walk")
+        for _, name in facts(path).attributes
+        if name in ("glob", "rglob", "iglob", "walk")
     }
     assert found == LISTING_ALLOWED
 
@@ -236,9 +264,8 @@ def test_an_init_file_holds_one_docstring() -> None:
     inits = [path for path in ALL if path.name == "__init__.py" and path.parent.name != "shardmill"]
     assert len(inits) >= 14
     for path in inits:
-        tree = parsed(path)
-        assert ast.get_docstring(tree), path
-        assert len(tree.body) == 1, path
+        assert facts(path).docstring, path
+        assert facts(path).statements == 1, path
 
 
 def test_tests_are_found_by_path_under_names_of_their_own() -> None:
@@ -249,9 +276,9 @@ def test_tests_are_found_by_path_under_names_of_their_own() -> None:
     assert "__init__.py" not in {path.name for path in tests}
 
 
-def _named(path: Path) -> Iterator[str]:
+def _named(tree: ast.Module) -> Iterator[str]:
     """Yield the public classes and types that a module defines."""
-    for node in parsed(path).body:
+    for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Assign) and not _is_type_variable(node.value):
@@ -266,7 +293,7 @@ def _is_type_variable(value: ast.expr) -> bool:
 def test_a_name_of_a_class_has_one_meaning() -> None:
     homes: dict[str, list[str]] = {}
     for path in PRODUCT:
-        for name in _named(path):
+        for name in facts(path).named:
             homes.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
     assert len(homes) > 300
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
@@ -274,7 +301,7 @@ def test_a_name_of_a_class_has_one_meaning() -> None:
 
 def test_every_module_says_what_it_is() -> None:
     for path in ALL:
-        assert ast.get_docstring(parsed(path)), path
+        assert facts(path).docstring, path
 
 
 def test_no_module_passes_400_lines() -> None:
@@ -283,6 +310,6 @@ def test_no_module_passes_400_lines() -> None:
 
 
 def test_no_function_passes_60_lines() -> None:
-    found = [function for path in ALL for function in functions(path)]
+    found = [function for path in ALL for function in facts(path).functions]
     assert len(found) > 300
     assert [(name, lines) for name, lines in found if lines > 60] == []

@@ -29,7 +29,7 @@ from tests.stages.dedup.policy_rule import Decided, Record, decide_plainly
 pytestmark = pytest.mark.slow
 
 SEEDS = range(50)
-SOME = some_of(SEEDS, 12)
+SOME = some_of(SEEDS, 8)
 WORDS = [f"w{n}" for n in range(30)]
 SOURCES = ["books", "code", "web"]
 KEEPS: list[object] = [
@@ -168,7 +168,7 @@ def test_the_trials_are_of_every_method() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, 4))
+@pytest.mark.parametrize("seed", some_of(SEEDS, 2))
 def test_units_and_pieces_change_nothing(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

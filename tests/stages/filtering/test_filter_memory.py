@@ -28,7 +28,7 @@ REPEATED_KEPT = GopherRepetition(
     max_repeated=(1.0,) * 6,
 )
 LINES_ENDED = FineWeb(min_ended_lines=0.0, max_short_lines=1.0, max_repeated_characters=1.0)
-SIZE = 120_000
+SIZE = 40_000
 """Bytes of a text, about."""
 ROUNDING = 1.2
 """An object of 51 bytes takes 64; tracemalloc says 51."""

@@ -18,6 +18,7 @@ from stages.errors import ConfigError
 from stages.loading.batches import Batches, Last, padded
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
 from stages.loading.torch_loader import Loader
+from tests.campaign import some_of
 from tests.stages.loading.test_dataset import EOS, PAD, ROW_LENGTH, write_dataset
 from tests.stages.loading.test_masked_rows import SPECIAL_IDS, write_masked
 
@@ -32,6 +33,8 @@ CHANGES: dict[str, dict[str, object]] = {
     },
 }
 CASES = 200
+WITH_WORKERS = some_of(range(0, CASES, 10), 6)
+"""Cases that may have worker processes, which take most of the time."""
 
 
 def numbered(root: Path, rows: int) -> ShardDataset:
@@ -158,7 +161,7 @@ def test_what_is_left_comes_whole_and_once_with_other_ranks_and_workers(
     after = ranks(rows, size, world, last)
     for walk in after:
         walk.load_state_dict(state)
-    workers = draw.choice([0, 0, 0, 1, 2]) if case % 10 == 0 else 0  # processes take most of the time
+    workers = draw.choice([0, 0, 0, 1, 2]) if case in WITH_WORKERS else 0
     loaders = [Loader(walk, num_workers=workers) for walk in after]
     left = together(
         [({n: c.numpy() for n, c in batch.items()} for batch in loader) for loader in loaders]

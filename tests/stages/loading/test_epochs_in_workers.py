@@ -195,10 +195,16 @@ LOADERS: list[Callable[[ShardDataset, str], list[Rows]]] = [
     by_transformers,
     by_lightning,
 ]
+CASES = [
+    (loader, start)
+    for loader in LOADERS
+    for start in STARTS
+    if FULL or start == "fork" or (loader, start) == (by_dataloader, "forkserver")
+]
+"""Every loader with workers started in every way; or each with forked ones, and one with a server's."""
 
 
-@pytest.mark.parametrize("start", STARTS if FULL else ["fork", "forkserver"])
-@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(("loader", "start"), CASES)
 def test_each_epoch_has_the_rows_of_a_dataset_opened_at_it(
     path: Path, loader: Callable[[ShardDataset, str], list[Rows]], start: str
 ) -> None:

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from stages.loading.shared_number import MAX_NUMBER, SharedNumber
+from tests.campaign import FULL, some_of
 
 STARTS = ["fork", "spawn", "forkserver"]
 BARE = "os.fork"
@@ -118,7 +119,7 @@ def test_processes_follow_the_one_that_started_them_until_they_set_their_own(sta
     follow_until_they_set_their_own(start, start)
 
 
-@pytest.mark.parametrize("further", STARTS)
+@pytest.mark.parametrize("further", some_of(STARTS, 2))
 def test_a_process_of_a_bare_fork_follows_and_is_followed_in_the_same_way(further: str) -> None:
     program = (  # a new one, because no fork of a process that uses a forkserver can start another
         "from tests.stages.loading.test_shared_number import *\n"
@@ -139,8 +140,10 @@ def test_siblings_do_not_move_each_other() -> None:
     assert number.get() == 0
 
 
-@pytest.mark.parametrize("read", [[], [6]])
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(
+    ("start", "read"),
+    [(start, read) for start in STARTS for read in ([], [6]) if FULL or start == "fork" or read],
+)
 def test_a_process_that_outlives_the_number_keeps_its_last_value(start: str, read: list[int]) -> None:
     number = SharedNumber(3)
     number.set(5)

@@ -144,15 +144,26 @@ def test_every_kind_that_is_drawn_from_rows_alone_is_among_them() -> None:
 @NAMES
 @settings(deadline=None, max_examples=examples(20))
 @given(st.data())
-def test_any_rows_come_back_and_nothing_but_columns_is_made(name: str, data: st.DataObject) -> None:
+def test_any_rows_come_back_and_nothing_is_made_but_columns_of_the_widths_and_ids_of_the_vocabulary(
+    name: str, data: st.DataObject
+) -> None:
     objective = OBJECTIVES[name]
     rows = data.draw(any_rows(objective))
     rows_before, before = bits(astuple(rows)), generators()
-    columns = drawn(rows, objective)
-    assert same_bits(draw_plainly(rows, objective, VOCABULARY, widths_of(objective, SEQ_LEN)), columns)
+    widths, columns = widths_of(objective, SEQ_LEN), drawn(rows, objective)
+    assert same_bits(draw_plainly(rows, objective, VOCABULARY, widths), columns)
     assert generators() == before
     assert bits(astuple(rows)) == rows_before
     assert matches(rows, columns, objective, VOCABULARY).all()
+    assert {len(column) for column in columns.values()} == {len(rows.numbers)}
+    assert columns["input_ids"].shape[-1] == widths.inputs
+    assert columns["input_ids"].dtype == rows.input_ids.dtype
+    assert (columns["input_ids"] < SIZE).all()
+    if "labels" in columns:
+        assert columns["labels"].shape[-1] == widths.labels
+        labels = columns["labels"][columns["labels"] != IGNORED]
+        assert ((labels >= 0) & (labels < SIZE)).all()
+        assert not np.isin(labels, [PAD]).any() or traits_of(objective).label_convention == "replaced"
 
 
 @NAMES
@@ -166,24 +177,3 @@ def test_any_row_has_the_same_columns_whatever_is_read_with_it(name: str, data: 
     places = np.array(chosen, np.int64)
     some = {key: column[places] for key, column in whole.items()}
     assert same_bits(drawn(rows.take(places), objective), some)
-
-
-@NAMES
-@settings(deadline=None, max_examples=examples(20))
-@given(st.data())
-def test_any_rows_have_columns_of_the_widths_and_ids_of_the_vocabulary(
-    name: str, data: st.DataObject
-) -> None:
-    objective = OBJECTIVES[name]
-    widths = widths_of(objective, SEQ_LEN)
-    rows = data.draw(any_rows(objective))
-    columns = drawn(rows, objective)
-    assert {len(column) for column in columns.values()} == {len(rows.numbers)}
-    assert columns["input_ids"].shape[-1] == widths.inputs
-    assert columns["input_ids"].dtype == rows.input_ids.dtype
-    assert (columns["input_ids"] < SIZE).all()
-    if "labels" in columns:
-        assert columns["labels"].shape[-1] == widths.labels
-        labels = columns["labels"][columns["labels"] != IGNORED]
-        assert ((labels >= 0) & (labels < SIZE)).all()
-        assert not np.isin(labels, [PAD]).any() or traits_of(objective).label_convention == "replaced"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.commands.examples import examples_of
 from pipeline.compare_cli import compare
 from pipeline.main import main
 from pipeline.tokenizer_cli import tokenizer_app
@@ -24,7 +25,7 @@ app = typer.Typer(
     name="shardmill",
     help="Turns a raw text corpus into verified, memory-mapped training shards, on Ray.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -70,7 +71,7 @@ _FORMATS = "The trainer's format: docs/exports.md."
 Address = Annotated[str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")]
 
 
-@app.command()
+@app.command(epilog=examples_of("plan"))
 def plan(
     run_file: RunFileArgument,
     output: Output,
@@ -98,7 +99,7 @@ def plan(
         print_forecast(found, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples_of("run"))
 def run(  # noqa: PLR0913  # one parameter an option
     run_file: RunFileArgument,
     output: Output,
@@ -131,7 +132,7 @@ def run(  # noqa: PLR0913  # one parameter an option
     _require_pass(report)
 
 
-@app.command()
+@app.command(epilog=examples_of("status"))
 def status(
     folder: Folder,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
@@ -147,7 +148,7 @@ def status(
         print_status({one: known_steps(one) for one in folders}, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=examples_of("verify"))
 def verify(
     folder: Folder,
     workers: Workers = None,
@@ -164,7 +165,9 @@ def verify(
     _require_pass(report)
 
 
-@app.command()
+@app.command(
+    short_help="Show a row, or the largest clusters of duplicates.", epilog=examples_of("inspect")
+)
 def inspect(
     folder: Folder,
     dataset: Annotated[
@@ -192,7 +195,7 @@ def inspect(
     print_row(api.inspect(folder, dataset, split=split, row=row, epoch=epoch), as_json=as_json)
 
 
-@app.command()
+@app.command(short_help="Write a dataset in the file format of a trainer.", epilog=examples_of("export"))
 def export(  # one parameter an option
     folder: Folder,
     datasets: Annotated[
@@ -219,7 +222,9 @@ def export(  # one parameter an option
     print_export(written, as_json=as_json)
 
 
-@app.command()
+@app.command(
+    short_help="Tokenize texts for a trainer, without deduplication.", epilog=examples_of("quick")
+)
 def quick(  # noqa: PLR0913  # one parameter an option
     paths: Annotated[
         list[str], typer.Argument(metavar="FILES...", help="Files or globs of texts, or URLs.")
@@ -277,10 +282,10 @@ def quick(  # noqa: PLR0913  # one parameter an option
     print_quick(quick_export(request, stream=sys.stderr), as_json=as_json)
 
 
-app.command()(compare)
+app.command(epilog=examples_of("compare"))(compare)
 
 
-@app.command()
+@app.command(epilog=examples_of("schema"))
 def schema() -> None:
     """Print the JSON schema of the run file."""
     from pipeline.report.plain import print_json

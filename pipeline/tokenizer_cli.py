@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pipeline.commands.examples import examples_of
 from stages.resize.row_method import RowMethod
 
 tokenizer_app = typer.Typer(
@@ -78,7 +79,7 @@ def tokenizer() -> None:
     """Prove, compare, choose, extend and export tokenizers."""
 
 
-@tokenizer_app.command("compare")
+@tokenizer_app.command("compare", epilog=examples_of("tokenizer compare"))
 def compare_tokenizers(  # one parameter an option
     models: Annotated[
         list[str],
@@ -115,7 +116,7 @@ def compare_tokenizers(  # one parameter an option
     print_tokenizers(compare_tokenizers(request), as_json=as_json)
 
 
-@tokenizer_app.command("verify")
+@tokenizer_app.command("verify", epilog=examples_of("tokenizer verify"))
 def verify_tokenizer_file(
     model: Annotated[
         Path,
@@ -156,7 +157,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         raise typer.BadParameter(f"{text!r}: write numbers with commas between them") from error
 
 
-@tokenizer_app.command("sweep")
+@tokenizer_app.command("sweep", epilog=examples_of("tokenizer sweep"))
 def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     run_file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")],
     sizes: Annotated[
@@ -210,7 +211,7 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     print_sweep(sweep_tokenizers(request, stream=sys.stderr), as_json=as_json)
 
 
-@tokenizer_app.command("extend")
+@tokenizer_app.command("extend", epilog=examples_of("tokenizer extend"))
 def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
     model: Annotated[
         Path,
@@ -270,7 +271,7 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
     print_extension(extend_tokenizer(request), as_json=as_json)
 
 
-@tokenizer_app.command("resize")
+@tokenizer_app.command("resize", epilog=examples_of("tokenizer resize"))
 def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
     checkpoint: Annotated[
         Path,
@@ -327,7 +328,7 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
     print_resizing(resize_checkpoint(request), as_json=as_json)
 
 
-@tokenizer_app.command("export")
+@tokenizer_app.command("export", epilog=examples_of("tokenizer export"))
 def export_tokenizer_folder(  # one parameter an option
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's DIR, or a tokenizer's file.")],
     to: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; must not be there.")],

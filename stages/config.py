@@ -11,9 +11,9 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, GetPydanticSchema
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
@@ -28,6 +28,27 @@ class Config(BaseModel):
         validate_default=True,
         allow_inf_nan=False,
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Take true and false for a flag alone: pydantic would take "no", "off" and 1 as well."""
+        schema = handler(source)
+        _make_flags_strict(schema)
+        return schema
+
+
+def _make_flags_strict(schema: Any) -> None:
+    """Change the schema of every flag in a schema."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "bool":
+            schema["strict"] = True
+        for part in schema.values():
+            _make_flags_strict(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            _make_flags_strict(part)
 
 
 def kind_name(config: type[Config]) -> str:

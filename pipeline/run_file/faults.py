@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.wording import what_must_be
 from stages.config import Config
 from stages.dedup.ranking import KeepColumn
 from stages.filtering.table import FILTERS
@@ -55,14 +56,9 @@ def explain(error: ValidationError, content: object) -> list[str]:
         elif fault["type"] == "tuple_type" and isinstance(fault["input"], str):
             shown = _shown(fault["input"])
             sentences.append(f"{place} = {shown}: must be a list; write {here[-1]} = [{shown}]")
-        elif fault["type"] == "too_short":
-            least = fault["ctx"]["min_length"]
-            items = "1 item" if least == 1 else f"{least} items"
-            sentences.append(f"{place} = {_shown(fault['input'])}: must have at least {items}")
         else:
-            message = fault["msg"].removeprefix("Value error, ")
             shown = "" if is_table else f" = {_shown(fault['input'])}"
-            message = f"{message[:1].lower()}{message[1:]}{also}"
+            message = f"{what_must_be(fault)}{also}"
             sentences.append(f"{place}{shown}: {message}" if place else message)
     return sentences
 

@@ -72,7 +72,10 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
 
 
 def _override(content: dict[str, Any], override: str) -> None:
-    """Set one dotted key; the value is TOML, or a string if it is none."""
+    """Set one dotted key; the value is TOML, or a string if it is none.
+
+    A source or a dataset goes by its name: sources.web.text_column=body.
+    """
     key, equals, text = override.partition("=")
     if not equals or not key:
         raise ConfigError(f"--set {override}: must be KEY=VALUE, such as packing.seq_len=1024")
@@ -81,9 +84,27 @@ def _override(content: dict[str, Any], override: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text
     *groups, last = key.split(".")
-    table = content
-    for group in groups:
+    table: Any = content
+    for number, group in enumerate(groups):
+        if isinstance(table, list):
+            table = _named(table, group, override, ".".join(groups[:number]))
+            continue
         table = table.setdefault(group, {})
-        if not isinstance(table, dict):
+        if not isinstance(table, dict | list):
             raise ConfigError(f"--set {override}: {group} is not a table")
+    if isinstance(table, list):
+        where = ".".join(groups)
+        raise ConfigError(f"--set {override}: {where} is a list; write {where}.NAME.{last}={text}")
     table[last] = value
+
+
+def _named(tables: list[Any], name: str, override: str, where: str) -> dict[str, Any]:
+    """Return the table of that name, of a list such as `sources`."""
+    found = {
+        str(table["name"]): table for table in tables if isinstance(table, dict) and "name" in table
+    }
+    if name not in found:
+        raise ConfigError(
+            f"--set {override}: {where} has none of the name {name!r}; there are {', '.join(found)}"
+        )
+    return found[name]

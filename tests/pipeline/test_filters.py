@@ -145,7 +145,7 @@ def test_filters_are_in_the_fingerprint_in_their_order_and_only_if_there_are_any
         ),
         (
             'kind = "fineweb"\nshort_line = -1',
-            "filters.0.short_line = -1: input should be greater than or",
+            "filters.0.short_line = -1: must be at least",
         ),
         ('kind = "length"', "filters.0: has no bound; set min_chars, max_chars or both"),
         (

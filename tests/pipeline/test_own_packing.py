@@ -89,7 +89,7 @@ def test_a_fault_of_the_run_s_packing_is_named_once() -> None:
     with pytest.raises(ValidationError) as caught:
         RunFile.model_validate(content)
     (message,) = explain(caught.value, content)
-    assert message == "packing.seq_len = 1: input should be greater than or equal to 2"
+    assert message == "packing.seq_len = 1: must be at least 2"
 
 
 @pytest.mark.parametrize("datasets", [7, [7], ["clm"], [{"name": "own", "packing": 7}], {"name": "own"}])

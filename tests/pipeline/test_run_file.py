@@ -84,43 +84,43 @@ def test_an_unknown_key_near_to_none_lists_the_known_ones(load: Load) -> None:
     [
         (
             LEAST + '[packing]\nseq_len = "many"\n',
-            "packing.seq_len = 'many': input should be a valid integer",
+            "packing.seq_len = 'many': must be a whole number",
         ),
         (
             LEAST + "[packing]\nseq_len = 1\n",
-            "packing.seq_len = 1: input should be greater than or equal to 2",
+            "packing.seq_len = 1: must be at least 2",
         ),
-        ("seed = -1\n" + LEAST, "seed = -1: input should be greater than or equal to 0"),
+        ("seed = -1\n" + LEAST, "seed = -1: must be at least 0"),
         (
             LEAST + '[dedup]\nkeep = "shortest"\n',
-            "dedup.keep = 'shortest': input should be 'first' or 'longest', or a table",
+            "dedup.keep = 'shortest': must be 'first' or 'longest', or a table",
         ),
         (
             SOURCE + 'dedup = "never"\n' + DATASET,
-            "sources.web.dedup = 'never': input should be 'within', or true or false",
+            "sources.web.dedup = 'never': must be 'within', or true or false",
         ),
         (
             LEAST + '[dedup.semantic]\nencoder = "mine"\n',
             "dedup.semantic.encoder = 'mine': must be \"wordllama\", or the name of a function",
         ),
-        ("seed = nan\n" + LEAST, "seed = nan: input should be a finite number"),
+        ("seed = nan\n" + LEAST, "seed = nan: must be a finite number"),
         (
             LEAST + "[ingest]\nmax_bad_fraction = 2.5\n",
-            "ingest.max_bad_fraction = 2.5: input should be less than or equal to 1",
+            "ingest.max_bad_fraction = 2.5: must be at most 1",
         ),
         (
             LEAST + '[resources]\nmemory = "64MiB"\n',
-            "resources.memory = '64MiB': input should be greater than or equal to 1073741824",
+            "resources.memory = '64MiB': must be at least 1GiB",
         ),
         (
             LEAST + '[ingest]\nunit_size = "sixty"\n',
-            "ingest.unit_size = 'sixty': could not parse value and unit",
+            "ingest.unit_size = 'sixty': must be a size, such as 65536, '200KiB' or '4GiB'",
         ),
         (
             LEAST + '[packing]\nstrategy = "worst_fit"\n',
-            "packing.strategy = 'worst_fit': input should be 'best_fit', 'concat', 'document' or 'full'",
+            "packing.strategy = 'worst_fit': must be 'best_fit', 'concat', 'document' or 'full'",
         ),
-        ("packing = 3\n" + LEAST, "packing = 3: input should be a valid dictionary"),
+        ("packing = 3\n" + LEAST, "packing = 3: must be a table"),
         (
             LEAST.replace('["*.jsonl"]', '"*.jsonl"'),
             "sources.web.paths = '*.jsonl': must be a list; write paths = ['*.jsonl']",
@@ -303,11 +303,31 @@ def test_an_override_that_is_no_key_and_value_is_refused(override: str, load: Lo
 
 @pytest.mark.parametrize(
     ("override", "group"),
-    [("seed.x=3", "seed"), ("sources.name=x", "sources"), ("packing.seq_len.x=1", "seq_len")],
+    [("seed.x=3", "seed"), ("packing.seq_len.x=1", "seq_len")],
 )
 def test_an_override_through_what_is_no_table_is_refused(override: str, group: str, load: Load) -> None:
     text = "seed = 3\n" + LEAST + "[packing]\nseq_len = 64\n"
     assert f"--set {override}: {group} is not a table" in refusal(load, text, override)
+
+
+def test_an_override_of_a_source_or_dataset_goes_by_its_name(load: Load) -> None:
+    run = load(LEAST, "sources.web.text_column=body", 'datasets.clm.objective={kind = "mlm"}')
+    assert run.sources[0].text_column == "body"
+    assert run.datasets[0].objective.kind == "mlm"
+    unnamed = "--set sources.name=x: sources is a list; write sources.NAME.name=x"
+    assert unnamed in refusal(load, LEAST, "sources.name=x")
+    unknown = "--set sources.books.root=x: sources has none of the name 'books'; there are web"
+    assert unknown in refusal(load, LEAST, "sources.books.root=x")
+
+
+@pytest.mark.parametrize("word", ["no", "off", "false ", '"false"', "0", "1", "True"])
+def test_a_flag_is_true_or_false_and_no_word_that_could_mean_it(word: str, load: Load) -> None:
+    if word.strip() == "false":
+        assert not load(LEAST, f"dedup.near={word}").dedup.near
+        return
+    message = refusal(load, LEAST, f"dedup.near={word}")
+    assert "run.toml: dedup.near = " in message
+    assert message.endswith(": must be true or false")
 
 
 def test_a_typo_in_an_override_is_explained_as_one_in_the_file(load: Load) -> None:

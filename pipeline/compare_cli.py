@@ -154,6 +154,7 @@ def _settings(given: dict[str, float | int]) -> "ContinueSettings":
     """Return the settings of the command line."""
     from pydantic import ValidationError
 
+    from pipeline.run_file.wording import what_must_be
     from stages.continuing.settings import ContinueSettings
 
     try:
@@ -161,7 +162,7 @@ def _settings(given: dict[str, float | int]) -> "ContinueSettings":
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]).replace("_", "-")
-        raise ConfigError(f"--{name} {first['input']}: {first['msg']}") from error
+        raise ConfigError(f"--{name} {first['input']}: {what_must_be(first)}") from error
 
 
 def _compare_tiny(  # what the command was asked, except the checkpoint

@@ -29,6 +29,7 @@ from pipeline.report.sweep import RefusedSetting, SweepContent, SweptText, Swept
 from pipeline.report.sweep_picture import draw_sweep
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.load import load_run_file
+from pipeline.run_file.wording import what_must_be
 from pipeline.session.session import RunRequest, open_execution, run_session
 from pipeline.steps.selection import last_selecting
 from pipeline.steps.step import Job
@@ -186,7 +187,7 @@ def _setting(content: Mapping[str, object]) -> TrainConfig:
         fault = error.errors()[0]
         key = str(fault["loc"][0]) if fault["loc"] else ""
         said = f"{_OPTIONS.get(key, key)} {content[key]}: " if key else "--model: "
-        raise ConfigError(f"{said}{fault['msg']}") from error
+        raise ConfigError(f"{said}{what_must_be(fault)}") from error
 
 
 def _parallel(request: SweepRequest) -> tuple[ParallelTexts, SweptText]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.wording import what_must_be
 from pipeline.system.regular_files import read_regular
 from stages.chat.config import JINJA, ChatConfig
 from stages.chat.rendering import open_template, spelled_pieces
@@ -49,7 +50,7 @@ def _with_template_symbols(file: RunFile) -> RunFile:
     try:
         trained = TrainConfig.model_validate(named)
     except ValidationError as error:
-        raise ConfigError(f"{key} = true: {error.errors()[0]['msg']}") from error
+        raise ConfigError(f"{key} = true: {what_must_be(error.errors()[0])}") from error
     return file.model_copy(update={"tokenizer": file.tokenizer.model_copy(update={"train": trained})})
 
 

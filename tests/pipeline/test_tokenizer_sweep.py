@@ -178,7 +178,7 @@ def test_what_cannot_be_swept_is_refused_before_anything_is_done(
     fresh = replace(request_of.run, output=tmp_path / "fresh")
     adopting = small_run(tokenizer={"path": "x.model"})
     for change, said in (
-        ({"settings": SweptSettings((100,), (0.3,))}, "--sizes 100: must be at least"),
+        ({"settings": SweptSettings((100,), (0.3,))}, "--sizes 100: must be more than"),
         ({"settings": SweptSettings((4096.5,), (0.3,))}, "--sizes 4096.5: must be a whole number"),
         ({"settings": SweptSettings((4096,), (2.0,))}, "--alphas 2.0: must be at most"),
         ({"settings": SweptSettings((4096,), (float("nan"),))}, "--alphas nan"),

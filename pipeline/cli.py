@@ -5,14 +5,14 @@ run again to resume; 130 Ctrl-C, likewise.
 """
 
 import os
-import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipeline.commands.examples import examples_of
+from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, local, progress
 from pipeline.compare_cli import compare
 from pipeline.main import main
 from pipeline.tokenizer_cli import tokenizer_app
@@ -32,17 +32,6 @@ app = typer.Typer(
 app.add_typer(tokenizer_app)
 
 
-def _local(parameter: typer.CallbackParam, value: Any) -> Any:
-    """Return folders as they are given, if none of them is a URL."""
-    from pipeline.planning.outputs import require_local
-
-    name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
-    for path in value if isinstance(value, list) else [value]:
-        if path is not None:
-            require_local(path, name)
-    return value
-
-
 def _share(text: str) -> float:
     """Return a share: 0.05 or 5% is 0.05."""
     try:
@@ -51,16 +40,10 @@ def _share(text: str) -> float:
         raise typer.BadParameter(f"{text!r} is no share; write 0.05, or 5%") from error
 
 
-RunFileArgument = Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.", callback=_local)
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.", callback=local)
 ]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),
-]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", callback=_local)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", callback=local)]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -84,6 +67,7 @@ def plan(
         ),
     ] = None,
     overrides: Overrides = None,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show what a run would do, and why; change nothing."""
@@ -95,7 +79,9 @@ def plan(
         print_plan(api.plan(run_file, output, settings=overrides or ()), as_json=as_json)
     if sample is not None:
         settings = overrides or ()
-        found = api.forecast(run_file, output, share=sample, settings=settings, stream=sys.stderr)
+        found = api.forecast(
+            run_file, output, share=sample, settings=settings, stream=progress(quiet=quiet)
+        )
         print_forecast(found, as_json=as_json)
 
 
@@ -112,6 +98,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         bool, typer.Option("--replace", help="Redo what was made with other settings or is damaged.")
     ] = False,
     overrides: Overrides = None,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Run, or resume: what is committed is not done again."""
@@ -126,7 +113,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         until=until,
         replace=replace,
         settings=overrides or (),
-        stream=sys.stderr,
+        stream=progress(quiet=quiet),
     )
     print_report(report, as_json=as_json)
     _require_pass(report)
@@ -154,13 +141,16 @@ def verify(
     workers: Workers = None,
     address: Address = None,
     full: Annotated[bool, typer.Option("--full", help="Train further models: verify.full.")] = False,  # noqa: FBT002  # typer's way
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Check the datasets of a finished run again, from their files."""
     from pipeline.commands import api
     from pipeline.report.terminal import print_report
 
-    report = api.verify(folder, workers=workers, address=address, full=full, stream=sys.stderr)
+    report = api.verify(
+        folder, workers=workers, address=address, full=full, stream=progress(quiet=quiet)
+    )
     print_report(report, as_json=as_json)
     _require_pass(report)
 
@@ -196,16 +186,17 @@ def inspect(
 
 
 @app.command(short_help="Write a dataset in the file format of a trainer.", epilog=examples_of("export"))
-def export(  # one parameter an option
+def export(  # noqa: PLR0913  # one parameter an option
     folder: Folder,
     datasets: Annotated[
         list[str],
         typer.Option("--dataset", metavar="NAME", help="The dataset; several are stages, in order."),
     ],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
-    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=_local)],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
     split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
     epoch: Annotated[int, typer.Option(metavar="E", help="The epoch that rows are drawn for.")] = 0,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a dataset, or stages, in the file format of another trainer; run again to resume."""
@@ -214,11 +205,13 @@ def export(  # one parameter an option
 
     if len(datasets) > 1:
         staged = api.export_stages(
-            folder, datasets, format_, to, split=split, epoch=epoch, stream=sys.stderr
+            folder, datasets, format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
         )
         print_stages(staged, as_json=as_json)
         return
-    written = api.export(folder, datasets[0], format_, to, split=split, epoch=epoch, stream=sys.stderr)
+    written = api.export(
+        folder, datasets[0], format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
+    )
     print_export(written, as_json=as_json)
 
 
@@ -233,7 +226,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
         Path, typer.Option(metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.")
     ],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
-    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=_local)],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
     text_column: Annotated[str, typer.Option(metavar="NAME", help="The field of the text.")] = "text",
     seq_len: Annotated[
         int | None, typer.Option(metavar="N", help="Tokens in a row, of formats that hold rows.")
@@ -253,12 +246,13 @@ def quick(  # noqa: PLR0913  # one parameter an option
     ] = None,
     work: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=_local),
+        typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=local),
     ] = None,
     workers: Workers = None,
     replace: Annotated[  # noqa: FBT002  # typer's way
         bool, typer.Option("--replace", help="Redo what other texts or options made.")
     ] = False,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Tokenize texts with an existing tokenizer and write a trainer's files, without deduplication."""
@@ -279,7 +273,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
         workers=_cores() if workers is None else workers,
         replace=replace,
     )
-    print_quick(quick_export(request, stream=sys.stderr), as_json=as_json)
+    print_quick(quick_export(request, stream=progress(quiet=quiet)), as_json=as_json)
 
 
 app.command(epilog=examples_of("compare"))(compare)

@@ -1,15 +1,15 @@
 """The command `shardmill compare`: tiny models of its own, or models of transformers."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.commands.options import AsJson, Quiet, local, progress
 from stages.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipeline.commands.continued import ContinueRequest
+    from pipeline.commands.compare import CompareRequest
     from stages.continuing.settings import ContinueSettings
 
 SHOWN_DEFAULTS = {"learning_rate": 3e-4, "step_tokens": 4_096, "evaluation_tokens": 50_000}
@@ -57,17 +57,6 @@ Evaluated = Annotated[
 ]
 
 
-def _local(parameter: typer.CallbackParam, value: list[Path] | Path | None) -> list[Path] | Path | None:
-    """Return folders as they are given, if none of them is a URL."""
-    from pipeline.planning.outputs import require_local
-
-    name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
-    for path in value if isinstance(value, list) else [value]:
-        if path is not None:
-            require_local(path, name)
-    return value
-
-
 Start = Annotated[
     Path | None,
     typer.Option(
@@ -75,7 +64,7 @@ Start = Annotated[
         metavar="DIR",
         help="Folder of a model of transformers to go on from, with config.json and weights; without"
         " weights, they are drawn. [default: tiny models of this program]",
-        callback=_local,
+        callback=local,
     ),
 ]
 Save = Annotated[
@@ -92,14 +81,14 @@ ResultFolder = Annotated[
         "-o",
         metavar="PATH",
         help="Folder of the results. [default: DIR/compare]",
-        callback=_local,
+        callback=local,
     ),
 ]
 
 
 def compare(  # noqa: PLR0913  # one parameter an option
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=_local)
+        list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=local)
     ],
     datasets: Annotated[
         list[str] | None,
@@ -117,7 +106,8 @@ def compare(  # noqa: PLR0913  # one parameter an option
     evaluation_tokens: Evaluated = None,
     save: Save = False,  # noqa: FBT002  # typer's way
     output: ResultFolder = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Train models on datasets, alike, and compare what they know."""
     numbers = {
@@ -132,9 +122,11 @@ def compare(  # noqa: PLR0913  # one parameter an option
                 f"--{strangers[0].replace('_', '-')}: is for models that go on from a checkpoint; name"
                 " its folder with --from, or leave it out"
             )
-        _compare_tiny(folders, datasets, tokens=tokens, seeds=seeds, output=output, as_json=as_json)
+        request = _tiny_request(folders, datasets, tokens=tokens, seeds=seeds, output=output)
+        _compare_tiny(request, quiet=quiet, as_json=as_json)
         return
-    from pipeline.commands.continued import ContinueRequest
+    from pipeline.commands.continued import ContinueRequest, compare_continued
+    from pipeline.report.continued import print_continued
 
     given = {name: value for name, value in numbers.items() if value is not None}
     request = ContinueRequest(
@@ -147,7 +139,7 @@ def compare(  # noqa: PLR0913  # one parameter an option
         _settings({**given, "tokens": tokens, "seeds": seeds}),
         save,
     )
-    _compare_continued(request, as_json=as_json)
+    print_continued(compare_continued(request, stream=progress(quiet=quiet)), as_json=as_json)
 
 
 def _settings(given: dict[str, float | int]) -> "ContinueSettings":
@@ -165,26 +157,18 @@ def _settings(given: dict[str, float | int]) -> "ContinueSettings":
         raise ConfigError(f"--{name} {first['input']}: {what_must_be(first)}") from error
 
 
-def _compare_tiny(  # what the command was asked, except the checkpoint
-    folders: list[Path],
-    datasets: list[str] | None,
-    *,
-    tokens: int,
-    seeds: int,
-    output: Path | None,
-    as_json: bool,
-) -> None:
-    from pipeline.commands.compare import CompareRequest, compare_datasets
-    from pipeline.report.terminal import print_comparison
+def _tiny_request(
+    folders: list[Path], datasets: list[str] | None, *, tokens: int, seeds: int, output: Path | None
+) -> "CompareRequest":
+    from pipeline.commands.compare import CompareRequest
     from stages.comparing.settings import CompareSettings
 
     settings = CompareSettings(tokens=tokens, seeds=seeds)
-    request = CompareRequest(tuple(folders), tuple(datasets or ()), output, settings)
-    print_comparison(compare_datasets(request, stream=sys.stderr), as_json=as_json)
+    return CompareRequest(tuple(folders), tuple(datasets or ()), output, settings)
 
 
-def _compare_continued(request: "ContinueRequest", *, as_json: bool) -> None:
-    from pipeline.commands.continued import compare_continued
-    from pipeline.report.continued import print_continued
+def _compare_tiny(request: "CompareRequest", *, quiet: bool, as_json: bool) -> None:
+    from pipeline.commands.compare import compare_datasets
+    from pipeline.report.terminal import print_comparison
 
-    print_continued(compare_continued(request, stream=sys.stderr), as_json=as_json)
+    print_comparison(compare_datasets(request, stream=progress(quiet=quiet)), as_json=as_json)

@@ -1,6 +1,5 @@
 """The commands of `shardmill tokenizer`: about tokenizers alone, without a run."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pipeline.commands.examples import examples_of
+from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, progress
 from stages.resize.row_method import RowMethod
 
 tokenizer_app = typer.Typer(
@@ -102,7 +102,7 @@ def compare_tokenizers(  # one parameter an option
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw parity by language, as SVG.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Compare tokenizers on text of many languages.
 
@@ -134,7 +134,7 @@ def verify_tokenizer_file(
     ] = None,
     special: _Special = None,
     encoding: _Encoding = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Prove what a tokenizer's file does to text.
 
@@ -159,7 +159,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 @tokenizer_app.command("sweep", epilog=examples_of("tokenizer sweep"))
 def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
-    run_file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")],
+    run_file: RunFileArgument,
     sizes: Annotated[
         str, typer.Option(metavar="N,...", help="Vocabulary sizes to try.")
     ] = "16000,32000,64000",
@@ -191,11 +191,9 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
         int | None,
         typer.Option(min=0, metavar="N", help="Ray actors; 0 works in this process. [default: cores]"),
     ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+    overrides: Overrides = None,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Train tokenizers of several sizes and alphas.
 
@@ -208,7 +206,7 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     wanted = SweptSettings(_numbers(sizes), _numbers(alphas), model)
     request = sweep_request(run_file, folder, wanted, workers=workers, overrides=overrides or ())
     request = replace(request, parallel=parallel, reference=reference, picture=picture, save=save)
-    print_sweep(sweep_tokenizers(request, stream=sys.stderr), as_json=as_json)
+    print_sweep(sweep_tokenizers(request, stream=progress(quiet=quiet)), as_json=as_json)
 
 
 @tokenizer_app.command("extend", epilog=examples_of("tokenizer extend"))
@@ -249,7 +247,7 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
         ),
     ] = 0.005,
     special: _Special = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Learn pieces from new text and append them.
 
@@ -304,7 +302,7 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
             " again.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Add rows for new ids to a model's checkpoint.
 
@@ -353,7 +351,7 @@ def export_tokenizer_folder(  # one parameter an option
             " may be given again.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a folder that AutoTokenizer loads.
 

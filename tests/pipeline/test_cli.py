@@ -174,6 +174,16 @@ def test_verify_of_an_unfinished_run_says_which_step_is_missing(tmp_path: Path) 
     assert "step dedup is not done; finish the run first" in one_line(result)
 
 
+def test_a_quiet_run_shows_its_report_and_no_progress(tmp_path: Path) -> None:
+    folder = make(tmp_path, lines=50)
+    told = called(*RUN_IT, "--until", "ingest", cwd=folder)
+    quiet = called(*RUN_IT, "--until", "ingest", "-q", cwd=folder)
+    assert told.returncode == quiet.returncode == 0
+    assert "scan" in told.stderr
+    assert quiet.stderr == ""
+    assert quiet.stdout == told.stdout
+
+
 def test_an_unknown_option_is_a_usage_error(tmp_path: Path) -> None:
     result = called("run", "--no-such-option", cwd=tmp_path)
     assert result.returncode == 2

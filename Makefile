@@ -43,7 +43,7 @@ WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test quick-test collected coverage check lint-docker speed-guard campaign clients bench faults compare gates \
+.PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
   gpu-check mutants changing damaged memory scale growth signatures end-to-end clean
 
 # The kernels of every run are compiled by a small one: their code lies beside the modules.
@@ -51,11 +51,14 @@ CLM_ALONE = --set 'datasets=[{name="clm"}]'
 # that of the libraries beside the kernels, which pip would do before, on one core.
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  --constraint constraints.txt --editable '.[run,dev,examples]'
-	$(BIN)/python -m compileall -q pipeline stages shardmill
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.installed
+	$(BIN)/python -m compileall -q pipeline stages shardmill tests benchmarks clients
 	$(BIN)/python -m compileall -q $(VENV)/lib > $(VENV)/bytecode.log 2>&1 & \
 	  $(BIN)/shardmill run benchmarks/compiled.toml --workers 0 --output $(VENV)/compiled --replace \
 	  > $(VENV)/compiled.log 2>&1 || { cat $(VENV)/compiled.log; exit 1; }; wait
@@ -65,31 +68,27 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/shardmill run examples/quickstart.toml --output $(DEMO) --workers $(WORKERS)
 
-# Files in the order of their names: by the number of their tests the longest would come last.
+# Files in the order of their names: by the number of their tests the longest would come last. Tests that
+# fail are run again with what pytest can say of an assertion, which it takes half a minute to prepare.
 test: setup
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --assert plain || \
+	  { $(BIN)/python -m pytest --last-failed; exit 1; }
 
 quick-test: setup
 	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \
 	  tests/stages tests/pipeline tests/docs
-
-# The bytecode of the tests, with what pytest says of an assertion that fails: half a minute for each of its
-# processes, if none finds it written.
-collected: setup
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > $(VENV)/collected.log || \
-	  { cat $(VENV)/collected.log; exit 1; }
 
 # How much of the code the tests run; lines that only workers run are not seen.
 coverage: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
 	  --cov pipeline --cov stages --cov shardmill --cov-report term
 
-check: setup lint-docker
+check: $(VENV)/.installed lint-docker
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-lint-docker: setup
+lint-docker: $(VENV)/.installed
 	$(BIN)/hadolint docker/Dockerfile docker/Dockerfile.gpu
 	$(BIN)/yamllint --strict docker
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml

@@ -122,8 +122,8 @@ def compare(  # noqa: PLR0913  # one parameter an option
                 f"--{strangers[0].replace('_', '-')}: is for models that go on from a checkpoint; name"
                 " its folder with --from, or leave it out"
             )
-        request = _tiny_request(folders, datasets, tokens=tokens, seeds=seeds, output=output)
-        _compare_tiny(request, quiet=quiet, as_json=as_json)
+        tiny = _tiny_request(folders, datasets, tokens=tokens, seeds=seeds, output=output)
+        _compare_tiny(tiny, quiet=quiet, as_json=as_json)
         return
     from pipeline.commands.continued import ContinueRequest, compare_continued
     from pipeline.report.continued import print_continued

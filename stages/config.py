@@ -11,7 +11,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetPydanticSchema
 from pydantic.fields import FieldInfo
@@ -39,7 +39,7 @@ class Config(BaseModel):
         return schema
 
 
-def _make_flags_strict(schema: Any) -> None:
+def _make_flags_strict(schema: object) -> None:
     """Change the schema of every flag in a schema."""
     if isinstance(schema, dict):
         if schema.get("type") == "bool":

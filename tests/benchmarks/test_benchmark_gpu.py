@@ -146,6 +146,7 @@ def test_every_kind_has_a_rate_a_wait_share_and_losses(figures: Any, model: str)
         assert pace["mfu"] is None, "no data sheet says what a CPU could do"
 
 
+@pytest.mark.campaign  # half a minute; `tests/stages/verify/test_learning` shifts labels too
 def test_correct_labels_pass_and_labels_shifted_by_one_do_not(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

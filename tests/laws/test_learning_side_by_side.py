@@ -24,7 +24,7 @@ DATASETS: list[dict[str, Any]] = [
     {"name": "causal"},
     {"name": "masked", "objective": {"kind": "mlm"}},
 ]
-FEW = {"labelled_tokens": 4_000, "min_labelled_tokens": 500, "min_heldout_tokens": 50, "max_ids": 128}
+FEW = {"labelled_tokens": 1_500, "min_labelled_tokens": 500, "min_heldout_tokens": 50, "max_ids": 128}
 """Labels enough to see a bit that differs; not enough to pass."""
 TIMED = ("tokens_per_second", "supply")
 

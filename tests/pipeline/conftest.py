@@ -1,12 +1,14 @@
 """What tests of the pipeline share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray.cloudpickle
 
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.load import load_run_file
 from tests.pipeline import trials
 from tests.pipeline.trials import Trial, Trials
 
@@ -50,3 +52,15 @@ def shared(pair: Trial) -> Trial:
     pair.root.mkdir(exist_ok=True)
     pair.forget()
     return pair
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., RunFile]:
+    """Return the run that a text describes."""
+
+    def load_text(text: str, *overrides: str) -> RunFile:
+        path = tmp_path / "run.toml"
+        path.write_text(text, encoding="utf-8")
+        return load_run_file(path, overrides)
+
+    return load_text

@@ -9,10 +9,7 @@ import pytest
 
 from pipeline.run_file.load import load_run_file
 from stages.errors import ConfigError
-from tests.pipeline.test_run_file import DATASET, LEAST, Load, load, refusal
-
-__all__ = ["load"]
-
+from tests.pipeline.test_run_file import DATASET, LEAST, Load, refusal
 
 LONG = "9" * 5_000
 DEEP = "[" * 5_000 + "]" * 5_000

@@ -97,7 +97,8 @@ Generated from the code by `python tests/docs/test_docs.py`.
 A run file is TOML. Only `sources` and `datasets` are required. Unknown keys are refused. Paths are
 relative to the run file. Sizes are numbers of bytes or strings such as `"64MiB"` and `"500MB"`. Names of
 sources and datasets are letters, digits, `_` and `-`, and no two are the same. `shardmill schema` prints
-the JSON schema. `--set KEY=VALUE` changes one key for a trial, such as `--set packing.seq_len=1024`.
+the JSON schema. `--set KEY=VALUE` changes one key for a trial, such as `--set packing.seq_len=1024`;
+a source or a dataset goes by its name: `--set sources.web.text_column=body`.
 
 `language` of a source is a string, one language for all of it, or the table `[sources.language]`.
 `near` of `[dedup]` needs `exact`. `[tokenizer]` has `path`, with `[tokenizer.special]` if need be, or

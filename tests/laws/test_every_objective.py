@@ -355,6 +355,7 @@ def damaged(finished: tuple[Path, Any], tmp_path_factory: pytest.TempPathFactory
     return verify_session(run, workers=0, address=None, stream=None)["verify"]
 
 
+@pytest.mark.campaign  # `test_planted_faults` has a dataset of each way of laying rows out
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_planted_fault_is_found_in_every_dataset(damaged: Any, name: str) -> None:
     assert not damaged[name]["passed"]

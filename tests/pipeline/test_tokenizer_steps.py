@@ -47,6 +47,7 @@ from stages.packing.layout import PackingConfig
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.sampling import balanced_targets
+from tests.campaign import FULL
 from tests.conftest import run_small, small_run
 
 pytestmark = pytest.mark.slow
@@ -80,7 +81,7 @@ def dispatched(output: Path, since: int) -> list[str]:
     return [event["unit"] for event in log if event["event"] == "dispatch"]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS if FULL else ["bpe, identity", "unigram, nmt_nfkc"])
 def kind(request: pytest.FixtureRequest) -> str:
     """Return each algorithm with each normalisation."""
     name: str = request.param

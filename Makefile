@@ -72,7 +72,7 @@ demo: setup
 # fail are run again with what pytest can say of an assertion, which it takes half a minute to prepare.
 test: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --assert plain || \
-	  { $(BIN)/python -m pytest --last-failed; exit 1; }
+	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; exit 1; }
 
 quick-test: setup
 	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \

@@ -13,6 +13,7 @@ from pipeline.run_file.faults import explain
 from pipeline.system.regular_files import kind_of
 from stages.errors import ConfigError
 
+_WHOLE_LIST = "its items have no names: set all of it, or change the run file"
 _TOO_DEEP = "its lists or tables are nested too deep; no setting needs more than five levels"
 
 
@@ -94,17 +95,23 @@ def _override(content: dict[str, Any], override: str) -> None:
             raise ConfigError(f"--set {override}: {group} is not a table")
     if isinstance(table, list):
         where = ".".join(groups)
-        raise ConfigError(f"--set {override}: {where} is a list; write {where}.NAME.{last}={text}")
+        names = ", ".join(_by_name(table))
+        ways = f"write {where}.NAME.{last}={text}; names: {names}" if names else _WHOLE_LIST
+        raise ConfigError(f"--set {override}: {where} is a list; {ways}")
     table[last] = value
 
 
 def _named(tables: list[Any], name: str, override: str, where: str) -> dict[str, Any]:
     """Return the table of that name, of a list such as `sources`."""
-    found = {
-        str(table["name"]): table for table in tables if isinstance(table, dict) and "name" in table
-    }
+    found = _by_name(tables)
+    if not found:
+        raise ConfigError(f"--set {override}: {where} is a list; {_WHOLE_LIST}")
     if name not in found:
-        raise ConfigError(
-            f"--set {override}: {where} has none of the name {name!r}; there are {', '.join(found)}"
-        )
+        known = ", ".join(found)
+        raise ConfigError(f"--set {override}: {where} has none of the name {name!r}; there are {known}")
     return found[name]
+
+
+def _by_name(tables: list[Any]) -> dict[str, dict[str, Any]]:
+    """Return the tables of a list that have a name."""
+    return {str(table["name"]): table for table in tables if isinstance(table, dict) and "name" in table}

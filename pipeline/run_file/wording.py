@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import ByteSize
 from pydantic_core import ErrorDetails
 
 _WHOLE, _NUMBER, _FLAG = "must be a whole number", "must be a number", "must be true or false"
@@ -36,6 +35,7 @@ _BOUNDS: Mapping[str, tuple[str, str]] = {
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "less than"),
 }
+_UNITS: Mapping[str, int] = {"TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
 _OTHERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "literal_error": lambda bound: f"must be {bound['expected']}",
     "enum": lambda bound: f"must be {bound['expected']}",
@@ -62,8 +62,10 @@ def what_must_be(fault: ErrorDetails) -> str:
 
 def _bound(bound: float, given: object) -> str:
     """Return a bound as it can be written: of sizes with their unit, if the value was given with one."""
-    if isinstance(given, str) and isinstance(bound, int):
-        return ByteSize(bound).human_readable(separator="").replace(".0", "")
+    if isinstance(given, str) and given.strip()[-1:].isalpha() and isinstance(bound, int):
+        for unit, size in _UNITS.items():
+            if bound and bound % size == 0:
+                return f"{bound // size}{unit}"
     return f"{bound:g}" if isinstance(bound, float) else f"{bound}"
 
 

@@ -50,8 +50,12 @@ def test_an_override_of_a_source_or_dataset_goes_by_its_name(load: Load) -> None
     run = load(LEAST, "sources.web.text_column=body", 'datasets.clm.objective={kind = "mlm"}')
     assert run.sources[0].text_column == "body"
     assert run.datasets[0].objective.kind == "mlm"
-    unnamed = "--set sources.name=x: sources is a list; write sources.NAME.name=x"
+    unnamed = "--set sources.name=x: sources is a list; write sources.NAME.name=x; names: web"
     assert unnamed in refusal(load, LEAST, "sources.name=x")
+    filters = LEAST + '[[filters]]\nkind = "length"\n'
+    for override in ("filters.0.kind=x", "filters.kind=x"):
+        message = refusal(load, filters, override)
+        assert f"--set {override}: filters is a list; its items have no names: set all of it" in message
     unknown = "--set sources.books.root=x: sources has none of the name 'books'; there are web"
     assert unknown in refusal(load, LEAST, "sources.books.root=x")
 

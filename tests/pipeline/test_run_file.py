@@ -109,6 +109,7 @@ def test_an_unknown_key_near_to_none_lists_the_known_ones(load: Load) -> None:
             "packing.strategy = 'worst_fit': must be 'best_fit', 'concat', 'document' or 'full'",
         ),
         ("packing = 3\n" + LEAST, "packing = 3: must be a table"),
+        (LEAST + '[packing]\nseq_len = "1"\n', "packing.seq_len = '1': must be at least 2"),
         (
             LEAST.replace('["*.jsonl"]', '"*.jsonl"'),
             "sources.web.paths = '*.jsonl': must be a list; write paths = ['*.jsonl']",

@@ -26,6 +26,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+  --constraint constraints.txt
 DEMO ?= demo-output
 SCALE ?= scale-output
 CLIENTS ?= clients-output
@@ -46,22 +48,27 @@ CLM_ALONE = --set 'datasets=[{name="clm"}]'
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
   gpu-check mutants changing damaged memory scale growth signatures end-to-end clean
 
-# The kernels of every run are compiled by a small one: their code lies beside the modules.
-# Bytecode is written here, because with PYTHONDONTWRITEBYTECODE set every process would compile it anew;
-# that of the libraries beside the kernels, which pip would do before, on one core.
-setup: $(VENV)/.ready
+# With it set, every process of every target would compile the modules it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+# The kernels of every run are compiled by a small one, and their code is kept beside the modules; meanwhile
+# `make --jobs=2` installs what tests and examples need. Both stay out of what the other writes.
+setup: $(VENV)/.installed $(VENV)/.ready
+
+$(VENV)/.run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
-	  --constraint constraints.txt --editable '.[run,dev,examples]'
+	$(INSTALL) --editable '.[run]'
 	touch $@
 
-$(VENV)/.ready: $(VENV)/.installed
-	$(BIN)/python -m compileall -q pipeline stages shardmill tests benchmarks clients
-	$(BIN)/python -m compileall -q $(VENV)/lib > $(VENV)/bytecode.log 2>&1 & \
-	  $(BIN)/shardmill run benchmarks/compiled.toml --workers 0 --output $(VENV)/compiled --replace \
-	  > $(VENV)/compiled.log 2>&1 || { cat $(VENV)/compiled.log; exit 1; }; wait
+$(VENV)/.installed: $(VENV)/.run
+	$(BIN)/python -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	  print(*extras["dev"], *extras["examples"], sep="\n")' > $(VENV)/extras.txt
+	$(INSTALL) --requirement $(VENV)/extras.txt
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.run
+	$(BIN)/shardmill run benchmarks/compiled.toml --workers 0 --output $(VENV)/compiled --replace \
+	  > $(VENV)/compiled.log 2>&1 || { cat $(VENV)/compiled.log; exit 1; }
 	rm -r $(VENV)/compiled
 	touch $@
 

@@ -14,6 +14,7 @@ import typer
 from pipeline.commands.examples import examples_of
 from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, local, progress
 from pipeline.compare_cli import compare
+from pipeline.init_cli import init
 from pipeline.main import main
 from pipeline.tokenizer_cli import tokenizer_app
 from stages.errors import VerificationError
@@ -29,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command(epilog=examples_of("init"))(init)
 app.add_typer(tokenizer_app)
 
 

@@ -1,6 +1,11 @@
 """Examples under the help of each command, as they can be typed."""
 
 EXAMPLES = {
+    "init": (
+        "shardmill init corpus",
+        "shardmill init mails chats --task chat --output chat.toml",
+        "shardmill init repository --task code --yes",
+    ),
     "plan": (
         "shardmill plan run.toml --output out",
         "shardmill plan run.toml --output out --sample 1%",

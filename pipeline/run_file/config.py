@@ -67,7 +67,8 @@ class Source(FieldMapping, SourceMix):
     paths: tuple[str, ...] = ()
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
     .jsonl, .ndjson, .json (a list of objects, or objects one after the other), .csv, .tsv, .txt, .md,
-    .html, .htm, .warc, .wet, each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
+    .rst, .tex, source code (.py, .java and the like), .html, .htm, .warc, .wet, each with .gz or .zst
+    after it too, .parquet, .arrow and .feather. Of a
     folder that is named like a file, as Spark and Dask write them, the files are read, but not those
     whose names begin with "_" or "."; of a dataset folder of Hugging Face (`save_to_disk`), the data of
     one split. A file that two paths reach through a link is refused: it would be

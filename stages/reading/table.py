@@ -8,6 +8,7 @@ from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, TableReader, TextSplit
+from stages.reading.source_code import ALL_CODE_ENDINGS
 from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
 from stages.reading.warc import WARC
 
@@ -37,12 +38,14 @@ ENDINGS = tuple(dict.fromkeys(ending for reader in READERS for ending in endings
 
 
 def endings_said() -> str:
-    """Return all that is read in few words: ".jsonl, .json (also with .gz or .zst), .parquet"."""
+    """Return all that is read: ".jsonl, .txt, source code such as .py (also with .gz or .zst), ..."."""
     packed: dict[str, None] = {}
     whole: dict[str, None] = {}
     for reader in READERS:
         (whole if isinstance(reader, TableReader) else packed).update(dict.fromkeys(reader.endings))
-    return f"{', '.join(packed)} (also with {' or '.join(COMPRESSIONS)}), {', '.join(whole)}"
+    data = [ending for ending in packed if ending not in ALL_CODE_ENDINGS]
+    streams = f"{', '.join(data)}, source code such as .py and .java"
+    return f"{streams} (also with {' or '.join(COMPRESSIONS)}), {', '.join(whole)}"
 
 
 def reader_of(name: str, split: TextSplit) -> Reader | None:
@@ -57,5 +60,5 @@ def reader_of(name: str, split: TextSplit) -> Reader | None:
 
 
 def is_named_like_file(name: str) -> bool:
-    """Say whether a name is that of a file which is read; folders may have such names, too."""
-    return name.endswith(ENDINGS)
+    """Say whether a name is that of a file of data; folders may have such names too, but not of code."""
+    return name.endswith(ENDINGS) and not name.endswith(ALL_CODE_ENDINGS)

@@ -23,6 +23,7 @@ from stages.reading.records import (
     too_large,
 )
 from stages.reading.slices import Slice
+from stages.reading.source_code import ALL_CODE_ENDINGS
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,9 @@ def _last_ink(file: BinaryIO, before: int) -> int:
     return -1
 
 
-_ENDINGS = (".txt", ".md")
+PROSE_ENDINGS = (".txt", ".md", ".rst", ".tex")
+"""Of plain text that is no source code."""
+_ENDINGS = (*PROSE_ENDINGS, *ALL_CODE_ENDINGS)
 WHOLE_TEXT = StreamReader(
     "plain text", _ENDINGS, WholeText, has_columns=False, is_whole=True, split=TextSplit.FILE
 )

@@ -46,6 +46,7 @@ from stages.tokenizer.train import TrainConfig
 from stages.tokenizer.train_config import ParityBalance
 
 COMMANDS = (
+    "init",
     *("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema"),
     *("tokenizer", "tokenizer compare", "tokenizer sweep", "tokenizer verify", "tokenizer extend"),
     *("tokenizer resize", "tokenizer export"),

@@ -9,6 +9,7 @@ ROOMS = (
     "system",
     "run_file",
     "inputs",
+    "init",
     "state",
     "engine",
     "steps",
@@ -18,6 +19,7 @@ ROOMS = (
     "commands",
     "tokenizer_cli",
     "compare_cli",
+    "init_cli",
     "cli",
     "main",
 )

@@ -9,6 +9,7 @@ from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, StreamReader, TextSplit
+from stages.reading.source_code import ALL_CODE_ENDINGS
 from stages.reading.table import ENDINGS, READERS, endings_of, endings_said, reader_of
 from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
 from stages.reading.warc import WARC
@@ -63,6 +64,7 @@ def test_every_ending_is_that_of_one_reader_for_each_split() -> None:
 
 def test_all_endings_are_said_in_few_words() -> None:
     packed, _, whole = endings_said().partition(" (also with .gz or .zst), ")
-    names = packed.split(", ")
+    names = packed.removesuffix(", source code such as .py and .java").split(", ")
+    names += ALL_CODE_ENDINGS
     plain = [f"{name}{ending}" for name in names for ending in ("", ".gz", ".zst")]
     assert sorted([*plain, *whole.split(", ")]) == sorted(ENDINGS)

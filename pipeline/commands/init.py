@@ -1,0 +1,171 @@
+"""Init: looks at folders, and writes a run file that runs on what is there.
+
+    shardmill init corpus      ->  run.toml, with every choice explained beside it
+
+Nothing of it is remembered: the run file says all, and whoever reads it may change it.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.init.defaults import Defaults, defaults_for
+from pipeline.init.sources import Draft, draft_sources
+from pipeline.init.tasks import TASKS, ModelTask, likely_task
+from pipeline.init.write import run_file_text
+from pipeline.inputs.files import find_inputs
+from pipeline.planning.existing import find_tokenizer
+from pipeline.report.initial import InitContent, InitSource
+from pipeline.run_file.load import load_run_file
+from stages.errors import ConfigError
+
+Ask = Callable[[str, str, tuple[str, ...]], str]
+"""Asks a question: what is asked, what an empty answer means, and the answers there are (or any)."""
+
+
+@dataclass(frozen=True)
+class InitRequest:
+    """What a call of `shardmill init` asks for."""
+
+    folders: tuple[Path, ...]
+    output: Path = Path("run.toml")
+    task: str | None = None
+    tokenizer: Path | None = None
+    licence: str | None = None
+    replace: bool = False
+
+
+def init_run_file(request: InitRequest, *, ask: Ask | None = None) -> InitContent:
+    """Look at folders, write a run file, and say what was found.
+
+    Args:
+        request: what is asked for.
+        ask: asks people what is not given; without it, what is likely is taken.
+
+    Raises:
+        ConfigError: a folder holds nothing that is read, the run file is there already, or a tokenizer
+            is needed.
+    """
+    output = request.output
+    if output.exists() and not request.replace:
+        raise ConfigError(f"{output}: is there already; choose another --output, or give --replace")
+    if not output.parent.is_dir():
+        raise ConfigError(f"{output}: there is no folder {output.parent}; make it, or choose another")
+    draft = draft_sources(request.folders)
+    task = _task(request, draft, ask)
+    tokenizer = _tokenizer(request, task, ask)
+    licence = request.licence
+    if licence is None and ask is not None:
+        licence = ask("Licence of the texts, for the report", "", ())
+    plan = TASKS[task]
+    defaults = defaults_for(draft, shortest_row=plan.shortest_row, longest_row=plan.longest_row)
+    text = run_file_text(
+        draft,
+        plan,
+        defaults,
+        name=_run_name(request.folders[0]),
+        base=output.parent,
+        tokenizer=tokenizer,
+        licence=licence or None,
+    )
+    _write(text, output)
+    return _content(request, draft, task, defaults)
+
+
+def _task(request: InitRequest, draft: Draft, ask: Ask | None) -> ModelTask:
+    likely = likely_task(draft)
+    given = request.task
+    names = tuple(task.value for task in ModelTask)
+    if given is None and ask is not None:
+        said = "\n".join(f"  {task.value:10} {TASKS[task].said}" for task in ModelTask)
+        given = ask(f"What is the model to be?\n{said}\nTask", likely.value, names)
+    if given is None:
+        return likely
+    if given not in names:
+        raise ConfigError(f"--task {given}: must be one of {', '.join(names)}")
+    task = ModelTask(given)
+    if task is ModelTask.CHAT and not any(source.has_answers for source in draft.sources):
+        raise ConfigError(
+            "--task chat: no file has dialogues (a field of lists of messages with role and content, or"
+            " from and value) or prompts with answers (such as prompt and completion); choose another"
+            " task, such as pretrain"
+        )
+    return task
+
+
+def _tokenizer(request: InitRequest, task: ModelTask, ask: Ask | None) -> str | None:
+    """Return the path of the existing tokenizer as the run file names it; None trains one."""
+    path = request.tokenizer
+    if path is None and TASKS[task].needs_tokenizer:
+        if ask is not None:
+            path = Path(ask("Path of the model's tokenizer (tokenizer.json, or a .model)", "", ()))
+        if path is None or not str(path).strip("."):
+            raise ConfigError(
+                f"--task {task}: the model's own tokenizer is needed; give --tokenizer FILE, a"
+                " tokenizer.json or a SentencePiece .model"
+            )
+    if path is None:
+        return None
+    if not path.exists():
+        raise ConfigError(f"--tokenizer {path}: no such file")
+    return Path(os.path.relpath(path.resolve(), request.output.parent.resolve())).as_posix()
+
+
+def _run_name(folder: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-") or "run"
+
+
+def _write(text: str, output: Path) -> None:
+    """Write a run file, once it is known that a run takes it.
+
+    Raises:
+        ConfigError: something of it cannot be used, which the message names.
+    """
+    with tempfile.NamedTemporaryFile(
+        "w", dir=output.parent, prefix=f".{output.name}.", encoding="utf-8", delete=False
+    ) as file:
+        file.write(text)
+    draft = Path(file.name)
+    try:
+        run = load_run_file(draft)
+        find_inputs(run, output.parent)
+        find_tokenizer(run, output.parent)
+        draft.chmod(0o666 & ~_umask())
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defaults) -> InitContent:
+    sources: list[InitSource] = [
+        {
+            "name": source.name,
+            "format": source.format,
+            "files": source.files,
+            "bytes": source.size,
+            "documents": round(source.documents),
+            "text_bytes": round(source.text_bytes),
+            "text": source.choice.chat or source.choice.text or "the file",
+        }
+        for source in draft.sources
+    ]
+    return {
+        "run_file": str(request.output),
+        "sources": sources,
+        "left_out": [
+            {"why": why, "files": count, "example": example} for why, count, example in draft.left_out
+        ],
+        "task": task.value,
+        "reason": TASKS[task].reason,
+        "tokens": round(defaults.tokens),
+        "output": f"{request.output.stem}-output",
+    }

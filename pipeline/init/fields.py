@@ -1,0 +1,156 @@
+"""Fields: which field of the records holds the text, the id, the language, a dialogue, a target.
+
+{"id": "a1", "meta": {"lang": "fr"}, "content": "..."}    text: content, id: id, language: meta.lang
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from stages.chat.dialogue import NoDialogueError, dialogue_of
+from stages.reading.nested import column_names, find_column
+
+_TEXTS = ("text", "content", "body", "raw_content", "document", "article", "story", "code", "passage")
+"""Usual names of the field of the text, the most usual first."""
+_PAIRS = (
+    ("prompt", "completion"),
+    ("instruction", "output"),
+    ("instruction", "response"),
+    ("question", "answer"),
+    ("question", "response"),
+    ("query", "response"),
+    ("input", "output"),
+    ("source", "target"),
+)
+"""Usual names of a prompt and what is learned behind it."""
+_DIALOGUES = ("messages", "conversations", "conversation", "dialogue", "turns")
+_IDS = ("id", "_id", "uuid", "doc_id", "document_id", "url", "path")
+_LANGUAGES = ("lang", "language", "lang_code", "language_code", "programming_language")
+_LICENCES = ("license", "licence", "licenses", "max_stars_repo_licenses")
+_KEPT = ("url", "source", "title", "date", "timestamp")
+_LONGEST_LANGUAGE = 32
+_SHARE = 0.5
+"""Of the records that must have a value for it to be the field."""
+
+
+@dataclass(frozen=True)
+class FieldChoice:
+    """What holds what; None is no field."""
+
+    text: str | None = None
+    section: str | None = None
+    """What continues the text: a target behind its prompt."""
+    chat: str | None = None
+    """In place of a text."""
+    own_id: str | None = None
+    language: str | None = None
+    licence: str | None = None
+    """A field that names it; nothing of a run file reads it."""
+    keep: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    """Of the dialogues, the commonest first."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Say whether there is something to read."""
+        return self.text is not None or self.chat is not None
+
+
+def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
+    """Say which field of some records holds what."""
+    names = tuple(dict.fromkeys(name for record in records for name in column_names(record)))
+    whole = tuple(dict.fromkeys(name for record in records for name in record))
+    chat = next((name for name in _first(names + whole, _DIALOGUES) if _turns(records, name)), None)
+    text, section = (None, None) if chat is not None else _text(records, names)
+    taken = {text, section, chat}
+    return FieldChoice(
+        text=text,
+        section=section,
+        chat=chat,
+        own_id=next((n for n in _first(names, _IDS) if n not in taken and _are_ids(records, n)), None),
+        language=next((n for n in _first(names, _LANGUAGES) if _are_languages(records, n)), None),
+        licence=next(_first(names, _LICENCES), None),
+        keep=tuple(n for n in _first(names, _KEPT) if n not in taken)[:4],
+        roles=_turns(records, chat) if chat is not None else (),
+    )
+
+
+def text_lengths(records: Iterable[Mapping[str, object]], choice: FieldChoice) -> list[int]:
+    """Return the characters of each record's text."""
+    lengths = []
+    for record in records:
+        if choice.chat is not None:
+            turns = find_column(record, choice.chat)[1]
+            lengths.append(sum(map(len, _contents(turns))))
+        elif choice.text is not None:
+            parts = [find_column(record, name)[1] for name in (choice.text, choice.section) if name]
+            lengths.append(sum(len(part) for part in parts if isinstance(part, str)))
+    return lengths
+
+
+def _text(
+    records: Sequence[Mapping[str, object]], names: Sequence[str]
+) -> tuple[str | None, str | None]:
+    """Return the field of the text, and one that continues it."""
+    strings = {name: found for name in names if (found := _strings(records, name))}
+    for prompt, target in _PAIRS:
+        if prompt in strings and target in strings and _TEXTS[0] not in strings:
+            return prompt, target
+    usual = next(_first(tuple(strings), _TEXTS), None)
+    if usual is not None:
+        return usual, None
+    total = {name: sum(map(len, found)) for name, found in strings.items()}
+    longest = max(total, key=lambda name: total[name], default=None)
+    return longest, None
+
+
+def _first(names: Sequence[str], usual: Sequence[str]) -> Iterator[str]:
+    """Yield the fields of usual names in the order of these; of several the one that is least deep."""
+    for name in usual:
+        fitting = [one for one in names if one.rpartition(".")[2].lower() == name]
+        yield from sorted(fitting, key=lambda one: (one.count("."), one))
+
+
+def _strings(records: Sequence[Mapping[str, object]], name: str) -> list[str]:
+    """Return the texts of a field; none if it has them in less than half of the records."""
+    found = [value for record in records if isinstance(value := find_column(record, name)[1], str)]
+    return found if len(found) >= _SHARE * len(records) and any(map(str.strip, found)) else []
+
+
+def _are_ids(records: Sequence[Mapping[str, object]], name: str) -> bool:
+    """Say whether a field's values are all there and all different."""
+    values = [find_column(record, name)[1] for record in records]
+    usable = [v for v in values if isinstance(v, str | int) and not isinstance(v, bool) and v != ""]
+    return len(set(usable)) == len(records)
+
+
+def _are_languages(records: Sequence[Mapping[str, object]], name: str) -> bool:
+    values = _strings(records, name)
+    return bool(values) and all(len(value) <= _LONGEST_LANGUAGE for value in values)
+
+
+def _turns(records: Sequence[Mapping[str, object]], name: str) -> tuple[str, ...]:
+    """Return the roles in a field of dialogues, the commonest first; none if it holds no dialogues."""
+    counts: dict[str, int] = {}
+    read = 0
+    for record in records:
+        messages = find_column(record, name)[1]
+        if isinstance(messages, list):
+            try:
+                turns = dialogue_of(messages)
+            except NoDialogueError:
+                continue
+            read += 1
+            for turn in turns:
+                counts[turn.role] = counts.get(turn.role, 0) + 1
+    if read < max(1, _SHARE * len(records)):
+        return ()
+    return tuple(sorted(counts, key=lambda role: (-counts[role], role)))
+
+
+def _contents(messages: object) -> list[str]:
+    if not isinstance(messages, list):
+        return []
+    try:
+        return [turn.content for turn in dialogue_of(messages)]
+    except NoDialogueError:
+        return []

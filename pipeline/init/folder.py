@@ -1,0 +1,128 @@
+"""Folder: the files below a folder, by what reads them.
+
+corpus/web/a.jsonl.zst   corpus/web/README.md   corpus/.git/config   corpus/b.pdf
+data                     a note about the data  hidden, not listed   no reader
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+
+from pipeline.inputs.listing import ANY_DEPTH, is_folder, local_matches
+from stages.errors import ConfigError
+from stages.reading.decompress import COMPRESSIONS
+from stages.reading.reader import Reader, TextSplit
+from stages.reading.source_code import CODE_ENDINGS
+from stages.reading.table import ENDINGS, reader_of
+
+_LANGUAGES = {ending: language for language, endings in CODE_ENDINGS.items() for ending in endings}
+_NOTES = ("readme", "license", "licence", "copying", "notice", "changelog", "requirements", "robots")
+"""How the names of files begin that say something about the data beside them."""
+_FOR_MACHINES = ("dataset_info.json", "dataset_dict.json", "dataset_infos.json", "state.json")
+"""Files that Hugging Face's datasets write beside the data."""
+_OF_OTHERS = ("node_modules", "__pycache__", "site-packages", "vendor", "_vendor", "third_party")
+"""Folders of code that others wrote, or a program, wherever they are."""
+_BUILT = ("build", "dist", "target")
+"""Likewise, but deeper in a tree these may be modules."""
+
+
+class FileUse(StrEnum):
+    """What a file is to a run."""
+
+    DATA = "data"
+    CODE = "code"
+    NOTE = "a note about the data"
+    MADE = "in a folder of code that others wrote or a program made"
+    UNKNOWN = "no reader knows it"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True)
+class FolderFile:
+    """One file below a folder."""
+
+    path: str
+    """POSIX path relative to the folder."""
+    place: Path
+    size: int
+    """Bytes on disk."""
+    use: FileUse
+
+    @property
+    def reader(self) -> Reader:
+        """What reads it."""
+        reader = reader_of(self.path, TextSplit.FILE)
+        assert reader is not None, "asked of data and code"
+        return reader
+
+    @property
+    def ending(self) -> str:
+        """How its name ends: ".jsonl.zst"; of an unknown one the last part alone."""
+        fitting = [ending for ending in ENDINGS if self.path.endswith(ending)]
+        return max(fitting, key=len, default=PurePosixPath(self.path).suffix)
+
+    @property
+    def language(self) -> str | None:
+        """The language of source code; None of any other file."""
+        return _LANGUAGES.get(_unpacked(self.ending))
+
+    @property
+    def top(self) -> str:
+        """The first folder of its path; empty if it lies in the folder itself."""
+        return self.path.partition("/")[0] if "/" in self.path else ""
+
+
+def files_below(folder: Path) -> list[FolderFile]:
+    """Return the files below a folder, in the order of their paths; hidden ones are left out.
+
+    Raises:
+        ConfigError: there is no such folder, or one in it may not be listed.
+    """
+    if not folder.is_dir():
+        kind = "no folder" if folder.exists() else "no such folder"
+        raise ConfigError(f"{folder}: {kind}; name the folder that holds the texts")
+    places = local_matches(ANY_DEPTH, folder, key=str(folder))
+    files = (place for place in places if not is_folder(place, key=str(folder)) and place.is_file())
+    found = [_file(place, place.relative_to(folder).as_posix()) for place in files]
+    return sorted(found, key=lambda file: file.path)
+
+
+def made_folders(files: Sequence[FolderFile]) -> tuple[str, ...]:
+    """Return globs of those folders of the files whose code others wrote or a program made."""
+    parts = [file.path.split("/")[:-1] for file in files]
+    tops = {folders[0] for folders in parts if folders}
+    inside = {name for folders in parts for name in folders}
+    return (
+        *(name for name in _OF_OTHERS if name in inside),
+        *(f"./{name}" for name in _BUILT if name in tops),
+    )
+
+
+def _file(place: Path, path: str) -> FolderFile:
+    size = place.stat().st_size
+    return FolderFile(path, place, size, _use(path, size))
+
+
+def _use(path: str, size: int) -> FileUse:
+    *folders, name = path.lower().split("/")
+    reader = reader_of(path, TextSplit.FILE)
+    if reader is None:
+        return FileUse.UNKNOWN
+    if not size:
+        return FileUse.EMPTY
+    if set(folders) & set(_OF_OTHERS) or (folders and folders[0] in _BUILT):
+        return FileUse.MADE
+    ending = next(ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.endswith(ending))
+    if _unpacked(ending) in _LANGUAGES:
+        return FileUse.CODE
+    if name in _FOR_MACHINES or name.startswith(_NOTES):
+        return FileUse.NOTE
+    return FileUse.DATA
+
+
+def _unpacked(ending: str) -> str:
+    """Take the ending of a compression off: ".py.gz" -> ".py"."""
+    return next(
+        (ending.removesuffix(packed) for packed in COMPRESSIONS if ending.endswith(packed)), ending
+    )

@@ -1,0 +1,362 @@
+"""Sources: the files of folders, as the sources that a run file names.
+
+    mail/2021/*.txt  mail/2022/*.txt    one source of plain text for each folder
+    repo/**/*.py  repo/**/*.go          one for each language of the code
+    data/*.jsonl                        one for each way in which records hold their texts
+
+A source reads files of one format whose records hold the text in the same field.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from glob import escape
+from pathlib import Path, PurePosixPath
+
+from pipeline.init.fields import FieldChoice, choose_fields, text_lengths
+from pipeline.init.folder import FileUse, FolderFile, files_below, made_folders
+from pipeline.init.records import Looked, look_at
+from pipeline.inputs.skipped import glob_matches
+from stages.errors import ConfigError
+from stages.reading.nested import find_column
+from stages.reading.reader import StreamReader
+from stages.reading.source_code import CODE_ENDINGS
+
+_MOST_FOLDERS = 8
+"""Folders that become sources of their own; of more, all files are one source."""
+_MOST_LOOKED = 64
+"""Files of a format in a folder that are looked at, spread over them."""
+_MOST_ENDINGS = 4
+"""Unknown endings that are named."""
+_MOST_NAMED = 20
+"""Files that a source names one by one, if no pattern fits them alone."""
+_DOCS = "docs"
+_KNOWN_LANGUAGES = frozenset(
+    "ar bg bn ca cs da de el en es et fa fi fr gu he hi hr hu id it ja ka kk kn ko lt lv mk ml mr ms nl"  # noqa: SIM905  # a list of them takes sixty lines
+    " no pa pl pt ro ru sk sl sq sr sv sw ta te th tr uk ur vi zh".split()
+)
+"""Names of folders that are taken for languages."""
+
+
+@dataclass(frozen=True)
+class DraftSource:
+    """One source of a run file to be, and what was seen of it."""
+
+    name: str
+    format: str
+    folder: Path
+    """Below which its patterns are."""
+    patterns: tuple[str, ...]
+    """Relative to the folder."""
+    files: int
+    size: int
+    """Bytes on disk."""
+    documents: float
+    """About."""
+    text_bytes: float
+    """About."""
+    lengths: tuple[int, ...]
+    """Characters of some documents."""
+    choice: FieldChoice
+    exclude: tuple[str, ...] = ()
+    language: str | None = None
+    """One for all of it."""
+    encoding: str | None = None
+    """Another than UTF-8."""
+    foreign: float = 0.0
+    """Share of the files looked at that are not UTF-8."""
+    languages: tuple[str, ...] = ()
+    """Those that its records name, of the ones looked at."""
+
+    @property
+    def is_code(self) -> bool:
+        """Say whether it is source code."""
+        named = self.languages or (self.language or "",)
+        return all(name.lower() in CODE_ENDINGS for name in named)
+
+    @property
+    def has_answers(self) -> bool:
+        """Say whether its documents are dialogues, or prompts with what is learned behind them."""
+        return self.choice.chat is not None or self.choice.section is not None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What folders hold."""
+
+    sources: tuple[DraftSource, ...]
+    left_out: tuple[tuple[str, int, str], ...]
+    """What is not read: why, how many files, and one of them."""
+
+    @property
+    def text_bytes(self) -> float:
+        """Of all sources, about."""
+        return sum(source.text_bytes for source in self.sources)
+
+    @property
+    def documents(self) -> float:
+        """Of all sources, about."""
+        return sum(source.documents for source in self.sources)
+
+
+@dataclass(frozen=True)
+class _SeenFile:
+    """A file, and what was seen of it; None if it was not looked at."""
+
+    file: FolderFile
+    looked: Looked | None
+    choice: FieldChoice | None
+
+
+def draft_sources(folders: Sequence[Path]) -> Draft:
+    """Look at folders, and say which sources they are.
+
+    Raises:
+        ConfigError: a folder is missing, may not be listed, or holds nothing that is read.
+    """
+    sources: list[DraftSource] = []
+    left_out: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for folder in folders:
+        files = files_below(folder)
+        code = sum(file.size for file in files if file.use is FileUse.CODE)
+        data = sum(file.size for file in files if file.use is FileUse.DATA and not _is_prose(file))
+        of_code = code > data
+        unknown = _unknown(files)
+        groups: dict[tuple[str, str], list[FolderFile]] = defaultdict(list)
+        for file in files:
+            key, why = _group(file, of_code=of_code)
+            if why == FileUse.UNKNOWN:
+                why = unknown
+            if why is None:
+                groups[key].append(file)
+            else:
+                left_out[why] += 1
+                examples.setdefault(why, str(file.place))
+        for kind, group in _by_folder(groups):
+            for source, unread in _sources(folder, kind, group, files):
+                if source is not None:
+                    sources.append(source)
+                for file, why in unread:
+                    left_out[why] += 1
+                    examples.setdefault(why, str(file.place))
+    if not sources:
+        raise ConfigError(_nothing(folders, left_out, examples))
+    named = _with_names(sources)
+    return Draft(named, tuple((why, count, examples[why]) for why, count in left_out.most_common()))
+
+
+def _unknown(files: Sequence[FolderFile]) -> str:
+    """Say which endings no reader knows: "no reader knows the ending .exe (14) and 3 other endings"."""
+    counts = Counter(file.ending or "none" for file in files if file.use is FileUse.UNKNOWN)
+    named = ", ".join(f"{ending} ({count:,})" for ending, count in counts.most_common(_MOST_ENDINGS))
+    rest = len(counts) - _MOST_ENDINGS
+    more = f" and {rest} other ending{'s' * (rest > 1)}" if rest > 0 else ""
+    return f"no reader knows the ending {named}{more}"
+
+
+def _nothing(folders: Sequence[Path], left_out: Counter[str], examples: Mapping[str, str]) -> str:
+    listed = "; ".join(
+        f"{count:,} file{'s' * (count > 1)} such as {examples[why]}: {why}"
+        for why, count in left_out.most_common(4)
+    )
+    return f"{', '.join(map(str, folders))}: nothing there can be read ({listed or 'no file is there'})"
+
+
+def _is_prose(file: FolderFile) -> bool:
+    """Say whether a file is plain text, which stands beside code and data alike."""
+    return isinstance(file.reader, StreamReader) and file.reader.is_whole
+
+
+def _group(file: FolderFile, *, of_code: bool) -> tuple[tuple[str, str], str | None]:
+    """Return the group of a file, its kind and folder, or why it is in none."""
+    if file.use is FileUse.UNKNOWN:
+        return ("", ""), str(file.use)
+    if file.use not in (FileUse.DATA, FileUse.CODE, FileUse.NOTE):
+        return ("", ""), str(file.use)
+    if file.language is not None:
+        return (file.language, ""), None if of_code else "source code beside data"
+    if of_code:
+        return (_DOCS, ""), None if _is_prose(file) else "data beside source code"
+    if file.use is FileUse.NOTE:
+        return ("", ""), str(file.use)
+    return (file.reader.name, file.top), None
+
+
+def _by_folder(
+    groups: Mapping[tuple[str, str], list[FolderFile]],
+) -> list[tuple[str, list[FolderFile]]]:
+    """Return the groups with their kinds; those of a format in too many folders are one."""
+    folders = Counter(kind for kind, _ in groups)
+    joined: dict[tuple[str, str], list[FolderFile]] = defaultdict(list)
+    for (kind, top), files in groups.items():
+        joined[kind, top if folders[kind] <= _MOST_FOLDERS else ""] += files
+    return [(kind, joined[kind, top]) for kind, top in sorted(joined)]
+
+
+def _sources(
+    folder: Path, kind: str, files: Sequence[FolderFile], all_files: Sequence[FolderFile]
+) -> list[tuple[DraftSource | None, list[tuple[FolderFile, str]]]]:
+    """Return the sources of files of one format, and the files that none reads."""
+    step = max(1, -(-len(files) // _MOST_LOOKED))
+    seen = [_see(file) if not n % step else _SeenFile(file, None, None) for n, file in enumerate(files)]
+    first = next((one for one in seen if one.choice is not None), None)
+    by_shape: dict[FieldChoice, list[_SeenFile]] = defaultdict(list)
+    unread: list[tuple[FolderFile, str]] = []
+    for one in seen:
+        if one.looked is not None and one.choice is None:
+            unread.append((one.file, _why_unread(one.looked)))
+        elif first is not None:
+            shape = one.choice or first.choice
+            assert shape is not None
+            by_shape[_shape(shape)].append(one)
+    most = max(by_shape.values(), key=len, default=[])
+    found: list[tuple[DraftSource | None, list[tuple[FolderFile, str]]]] = [(None, unread)]
+    for group in by_shape.values():
+        others = [f for f in all_files if f not in {one.file for one in group}]
+        name = kind if kind == _DOCS or files[0].language else _name(folder, [one.file for one in group])
+        found.append((_source(folder, name, group, others, alone=group is not most), []))
+    return found
+
+
+def _why_unread(looked: Looked) -> str:
+    if looked.fault:
+        return looked.fault
+    return "no field of its records holds a text" if looked.records else "no record is in it"
+
+
+def _see(file: FolderFile) -> _SeenFile:
+    looked = look_at(file.place, file.reader, file.size)
+    if looked.fault:
+        return _SeenFile(file, looked, None)
+    if not looked.records:
+        has_fields = not isinstance(file.reader, StreamReader) or file.reader.has_columns
+        return _SeenFile(file, looked, None if has_fields else FieldChoice())
+    choice = choose_fields(looked.records)
+    markup = isinstance(file.reader, StreamReader) and not any(looked.records)
+    return _SeenFile(file, looked, choice if choice.is_usable else FieldChoice() if markup else None)
+
+
+def _shape(choice: FieldChoice) -> FieldChoice:
+    """Return what files of one source must have in common."""
+    return FieldChoice(text=choice.text, section=choice.section, chat=choice.chat)
+
+
+def _source(
+    folder: Path, name: str, group: Sequence[_SeenFile], others: Sequence[FolderFile], *, alone: bool
+) -> DraftSource:
+    """Return the source of files whose records are alike.
+
+    Args:
+        folder: that they are in.
+        name: of the source, unless another has it.
+        group: the files, some of which were looked at.
+        others: the files of the folder that are not in it.
+        alone: whether files of the same format are in another source, so that each must be named.
+    """
+    files = [one.file for one in group]
+    looked = [(one.file, one.looked, one.choice) for one in group if one.looked and one.choice]
+    records = [record for _, seen, _ in looked for record in seen.records]
+    choice = choose_fields(records) if any(records) else FieldChoice()
+    size = sum(file.size for file in files)
+    part = sum(file.size for file, _, _ in looked)
+    times = size / part if part else 1.0
+    plain = times * sum(seen.plain_bytes for _, seen, _ in looked)
+    whole = _is_prose(files[0])
+    documents = len(files) if whole else times * sum(seen.documents for _, seen, _ in looked)
+    lengths = text_lengths(records, choice) or [len(seen.text) for _, seen, _ in looked]
+    patterns, exclude = _patterns(files, others, alone=alone)
+    language = files[0].language
+    return DraftSource(
+        name=name,
+        format=files[0].reader.name,
+        folder=folder,
+        patterns=patterns,
+        files=len(files),
+        size=size,
+        documents=documents,
+        text_bytes=_text_bytes(records, lengths, plain=plain, documents=documents),
+        lengths=tuple(lengths),
+        choice=choice,
+        exclude=exclude,
+        language=language or (None if choice.language else _language_of(files)),
+        encoding="cp1252" if sum(not seen.is_utf8 for _, seen, _ in looked) > len(looked) / 2 else None,
+        foreign=sum(not seen.is_utf8 for _, seen, _ in looked) / max(len(looked), 1),
+        languages=_named_languages(records, choice),
+    )
+
+
+def _text_bytes(
+    records: Sequence[object], lengths: Sequence[int], *, plain: float, documents: float
+) -> float:
+    if not records or not lengths:
+        return plain
+    return min(plain, documents * sum(lengths) / len(lengths) * 1.1)
+
+
+def _named_languages(records: Sequence[Mapping[str, object]], choice: FieldChoice) -> tuple[str, ...]:
+    if choice.language is None:
+        return ()
+    found = Counter(str(find_column(record, choice.language)[1]) for record in records)
+    return tuple(name for name, _ in found.most_common())
+
+
+def _patterns(
+    files: Sequence[FolderFile], others: Sequence[FolderFile], *, alone: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return patterns that match the files, and globs of what these match and the source leaves out."""
+    if alone and len(files) <= _MOST_NAMED:
+        return tuple(escape(file.path) for file in files), ()
+    tops = {file.top for file in files}
+    is_one = len(tops) == 1 and tops != {""} and files[0].language is None
+    top = f"{tops.pop()}/" if is_one else ""
+    deep = any("/" in file.path.removeprefix(top) for file in files)
+    endings = sorted({file.ending for file in files})
+    patterns = tuple(f"{escape(top)}{'**/' if deep else ''}*{ending}" for ending in endings)
+    caught = [
+        file
+        for file in others
+        if file.use is not FileUse.EMPTY
+        and file.path.startswith(top)
+        and (deep or "/" not in file.path.removeprefix(top))
+        and file.path.endswith(tuple(endings))
+    ]
+    made = made_folders(caught)
+    rest = [file for file in caught if not any(glob_matches(file.path, glob) for glob in made)]
+    return patterns, (*made, *sorted(_exactly(file.path) for file in rest))
+
+
+def _exactly(path: str) -> str:
+    """Return a glob of `exclude` that matches one file; a name alone would match in any folder."""
+    return escape(path) if "/" in path else f"./{escape(path)}"
+
+
+def _name(folder: Path, files: Sequence[FolderFile]) -> str:
+    """Return a name for a source: of the folder that all its files are in."""
+    parents = {PurePosixPath(file.path).parent for file in files}
+    shared = PurePosixPath(files[0].path).parent if len(parents) == 1 else None
+    top = files[0].top if len({file.top for file in files}) == 1 else ""
+    name = shared.name if shared is not None and shared.name else top or folder.resolve().name
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "texts"
+
+
+def _language_of(files: Sequence[FolderFile]) -> str | None:
+    """Return the language that the folder of all files is named after: "de/a.txt" -> "de"."""
+    names = {tuple(PurePosixPath(file.path).parts[:-1]) for file in files}
+    parts = set.intersection(*map(set, names)) if names else set()
+    return next((part for part in sorted(parts) if part in _KNOWN_LANGUAGES), None)
+
+
+def _with_names(sources: Sequence[DraftSource]) -> tuple[DraftSource, ...]:
+    """Give each source a name of its own: a second "web" is "web-parquet" or "web-3"."""
+    taken: set[str] = set()
+    named = []
+    for source in sources:
+        kind = re.sub(r"[^a-z0-9]+", "-", source.format.lower())
+        names = [source.name, f"{source.name}-{kind}"]
+        names += [f"{source.name}-{n}" for n in range(2, len(sources) + 2)]
+        name = next(one for one in names if one not in taken)
+        taken.add(name)
+        named.append(replace(source, name=name))
+    return tuple(named)

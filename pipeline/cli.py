@@ -314,7 +314,7 @@ def _require_pass(report: "RunReport") -> None:
     for later in report.get("generations", {}).values():
         _require_pass(later)
     failed = [
-        f"{name}{_unjudged(verdict)}"
+        f"{name}{_suspicion(verdict)}"
         for name, verdict in report["verify"].items()
         if not verdict["passed"]
     ]
@@ -325,8 +325,8 @@ def _require_pass(report: "RunReport") -> None:
         raise VerificationError(f"verify: FAIL: {', '.join(failed)}; see the findings above")
 
 
-def _unjudged(verdict: "VerdictContent") -> str:
-    """Say of a verdict that no exact check failed, if it is the data that learning cannot judge."""
+def _suspicion(verdict: "VerdictContent") -> str:
+    """Say of a verdict that no exact check failed, if it is a loss that alike documents may give."""
     from pipeline.report.suspicions import LEAK, failed_gates
 
     learning = verdict["learning"]
@@ -335,9 +335,7 @@ def _unjudged(verdict: "VerdictContent") -> str:
     failed = [gate["name"] for gate in failed_gates(verdict)]
     if failed == [LEAK]:
         return f" (the exact checks passed, but the loss is so low that the gate {LEAK} failed)"
-    if "reason" not in learning:
-        return ""
-    return "" if failed else " (the exact checks passed, but learning could not be judged)"
+    return ""
 
 
 if __name__ == "__main__":

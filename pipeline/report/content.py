@@ -216,7 +216,10 @@ class CheckedContent(TypedDict):
 class VerdictContent(TypedDict):
     """The verdict on a dataset."""
 
+    verdict: str
+    """pass, unproven or fail: `pipeline.report.verdicts`."""
     passed: bool
+    """Whether nothing was found to be wrong."""
     findings: list[FindingContent]
     learning: LearningContent | None
     checked: CheckedContent

@@ -15,6 +15,7 @@ from pipeline.report.mix_content import MixContent
 from pipeline.report.mix_picture import MOST_DRAWN, draw_shares, draw_windows
 from pipeline.report.mixes import mixed_languages_table, shares_table, stages_table, windows_table
 from pipeline.report.suspicions import suspected_leak
+from pipeline.report.verdicts import UNPROVEN_SAID
 from pipeline.system.printable import printable
 
 MAX_LANGUAGES = 100
@@ -38,6 +39,7 @@ def render_page(report: RunReport) -> str:
         generation=_generation(report["output"]),
         chart=loss_chart,
         suspected_leak=suspected_leak,
+        unproven_said=UNPROVEN_SAID,
         mix=mix_table(report, MAX_LANGUAGES) if report["languages"] else None,
         fairness=fairness,
         parity=fairness and parity_table(fairness, MAX_LANGUAGES),

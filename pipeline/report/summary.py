@@ -23,6 +23,7 @@ from pipeline.report.mixes import mixes_of, packed_of, wholes_of
 from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
+from pipeline.report.verdicts import word_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fairness import OWN
 from pipeline.steps.cut.step import CUT
@@ -190,7 +191,7 @@ def _verdict(verdict: VerdictRecord) -> VerdictContent:
 
     `returned` is there if not every text comes back as it was, `packed` if rows were counted.
     """
-    content = _plain(verdict)
+    content = {"verdict": word_of(verdict), **_plain(verdict)}
     for key in ("returned", "packed"):
         if not content[key]:
             del content[key]

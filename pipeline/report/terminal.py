@@ -27,6 +27,7 @@ from pipeline.report.packing import by_source
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.report.step_table import show_steps
 from pipeline.report.suspicions import LEAK, suspected_leak
+from pipeline.report.verdicts import UNPROVEN_SAID
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
@@ -242,8 +243,7 @@ def _print_verdicts(console: PlainConsole, report: RunReport) -> None:
 
 def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, output: str) -> None:
     checked = verdict["checked"]
-    mark = "PASS" if verdict["passed"] else "FAIL"
-    console.line(f"verify {name}: {mark}")
+    console.line(f"verify {name}: {verdict['verdict'].upper()}")
     for finding in verdict["findings"][:MAX_FINDINGS]:
         line = f"  {finding['file']}: {finding['check']}: {finding['message']}"
         console.line(line)
@@ -283,7 +283,7 @@ def _returned(verdict: VerdictContent) -> str:
 
 def _print_learning(console: PlainConsole, learning: LearningContent) -> None:
     if "reason" in learning:
-        console.line(f"  learning   could not be judged; the exact checks passed: {learning['reason']}")
+        console.line(f"  learning   could not be judged, {UNPROVEN_SAID}: {learning['reason']}")
         _print_failed_gates(console, learning["gates"])
         return
     if "contrast" in learning:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from pipeline.report.verdicts import UNPROVEN_SAID
 from tests.called import called
 from tests.campaign import some_of
 
@@ -139,12 +140,15 @@ def test_too_little_to_learn_from_is_told_apart_from_a_fault(tmp_path: Path) -> 
     settings = ("tokenizer.train.vocab_size=600", "dedup.near=false", "validation.fraction=0.1")
     given = [part for setting in settings for part in ("--set", setting)]
     result = called(*RUN_IT, *given, cwd=folder)
-    assert result.returncode == 3
-    assert one_line(result) == (
-        "shardmill: verify: FAIL: clm (the exact checks passed, but learning could not be judged); see"
-        " the findings above"
+    assert result.returncode == 0
+    assert "verify clm: UNPROVEN" in result.stdout
+    assert f"  learning   could not be judged, {UNPROVEN_SAID}: " in result.stdout
+    report = json.loads((folder / "out" / "report" / "report.json").read_text(encoding="utf-8"))
+    assert (report["passed"], report["verify"]["clm"]["verdict"]) == (True, "unproven")
+    exported = called(
+        *("export", "out", "--dataset", "clm", "--format", "hf", "--to", "hf", "--quiet"), cwd=folder
     )
-    assert "  learning   could not be judged; the exact checks passed: " in result.stdout
+    assert exported.returncode == 0, exported.stderr
     assert "or set verify.learning = false, and the exact checks decide alone" in result.stdout
     assert called(*RUN_IT, *given, "--set", "verify.learning=false", cwd=folder).returncode == 2
     result = called(*RUN_IT, *given, "--set", "verify.learning=false", "--replace", cwd=folder)

@@ -193,7 +193,7 @@ def _recalled(record: VerdictRecord) -> str | None:
 
 VERIFY = Step(
     name="verify",
-    version=4,
+    version=5,
     record=VerdictRecord,
     of_datasets=True,
     is_check=True,

@@ -15,10 +15,14 @@ from typing import Any
 
 import hypothesis
 import pytest
+import ray
 import zstandard
 
+from pipeline.engine import tasks, watch
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
+from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
+from pipeline.session import session
 from pipeline.session.session import RunRequest, run_session
 from stages.filtering import language
 from stages.reading.decompress import stream_chunks
@@ -92,6 +96,34 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)
+        yield
+
+
+class _Glance(MemoryWatch):
+    """A watch that asks the system only for how many pages this process holds, where there is no Ray.
+
+    A look takes 20 ms, and tests begin a run hundreds of times.
+    """
+
+    def look(self, *, anew: bool = True) -> set[int]:
+        """Note what is held."""
+        if ray.is_initialized():
+            return super().look(anew=anew)
+        self._pages = {os.getpid(): watch._pages_of(os.getpid())}  # noqa: SLF001  # as the watch does
+        self._looked = sum(self._pages[os.getpid()])
+        self._note(self._looked)
+        return set(self._pages)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_care_of_memory() -> Iterator[None]:
+    """Runs in this process neither look at their memory closely nor give any back after each task.
+
+    Both are a tenth of a small run. Runs on Ray and in processes of their own do, and tests of either.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "MemoryWatch", _Glance)
+        patch.setattr(tasks, "release_freed_memory", lambda: None)
         yield
 
 

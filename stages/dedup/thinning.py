@@ -27,6 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.kernels import kernel
+
 _DROP = 1.92
 """Half of the 95% point of the chi-squared distribution with one degree of freedom."""
 _STEPS = 400
@@ -38,7 +40,7 @@ _EVERY = 12
 _NEWTON = 30
 _EXACT = 1e-10
 _REMEMBERED = 64
-"""Estimates, of about a second each."""
+"""Estimates, of up to a quarter of a second each."""
 
 
 @dataclass(frozen=True)
@@ -127,12 +129,7 @@ class _Model:
         self, shares: NDArray[np.float64], *, pull: float, steps: int = _STEPS
     ) -> NDArray[np.float64]:
         """Return the shares that are most likely, less a pull times the share that goes."""
-        cost = self.visible + pull * self.goes
-        for _ in range(steps):
-            expected = np.maximum(self.means @ shares, 1e-300)
-            weights = shares * (self.counts / expected @ self.means)
-            shares = _on_simplex(weights, cost)
-        return shares
+        return _fitted(self.means, self.counts, self.visible + pull * self.goes, shares, steps)
 
     def end(self, best: NDArray[np.float64], *, sign: float) -> float:
         """Return the least (sign 1) or the largest (-1) share that goes and is likely enough."""
@@ -191,20 +188,55 @@ def _log_factorial(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-def _on_simplex(weights: NDArray[np.float64], cost: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return q that maximises sum(weights * log q - cost * q), where q sums to 1."""
-    there = weights > 1e-12 * weights.max()
-    own, needed = weights[there], cost[there]
+@kernel
+def _fitted(
+    means: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    cost: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    steps: int,
+) -> NDArray[np.float64]:
+    """Return q after some steps from q = shares, each of which makes it more likely, less its cost."""
+    found, weights, parts = shares.copy(), np.empty_like(shares), np.empty_like(shares)
+    for _ in range(steps):
+        weights[:] = 0.0
+        for seen in range(len(counts)):
+            expected = 0.0
+            for size in range(len(found)):
+                expected += means[seen, size] * found[size]
+            rate = counts[seen] / max(expected, 1e-300)
+            for size in range(len(found)):
+                weights[size] += rate * means[seen, size]
+        weights *= found
+        _to_simplex(weights, cost, parts, found)
+    return found
+
+
+@kernel
+def _to_simplex(
+    weights: NDArray[np.float64],
+    cost: NDArray[np.float64],
+    parts: NDArray[np.float64],
+    found: NDArray[np.float64],
+) -> None:
+    """Make found the q that maximises sum(weights * log q - cost * q), where q sums to 1; use parts."""
+    least = 1e-12 * weights.max()
     # 1 / sum is convex in the multiplier, so Newton's steps from the left end do not pass the root
-    shift = float((own - needed).max())
+    shift = -np.inf
+    for size in range(len(weights)):
+        if weights[size] > least:
+            shift = max(shift, weights[size] - cost[size])
     for _ in range(_NEWTON):
-        divisor = needed + shift
-        parts = own / divisor
-        surplus = float(np.add.reduce(parts)) - 1
-        if abs(surplus) < _EXACT:
+        total = slope = 0.0
+        for size in range(len(weights)):
+            parts[size] = weights[size] / (cost[size] + shift) if weights[size] > least else 0.0
+            total += parts[size]
+            slope += parts[size] / (cost[size] + shift)
+        if abs(total - 1.0) < _EXACT:
             break
-        shift += surplus / float(np.add.reduce(parts / divisor))
-    found = np.zeros_like(weights)
-    found[there] = own / (needed + shift)
-    result: NDArray[np.float64] = found / found.sum()
-    return result
+        shift += (total - 1.0) / slope
+    total = 0.0
+    for size in range(len(weights)):
+        found[size] = weights[size] / (cost[size] + shift) if weights[size] > least else 0.0
+        total += found[size]
+    found /= total

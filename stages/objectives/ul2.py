@@ -35,6 +35,7 @@ text, while that code splits at a uniform place, a density of .5: `s_density` ch
 quarter each R and X; its extreme spans have a mean of 32 tokens or a density of up to .5, x_32_50 both.
 """
 
+from functools import cache
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -98,6 +99,7 @@ class UL2(Objective):
         return self
 
 
+@cache
 def denoisers(config: UL2) -> tuple[WeightedObjective, ...]:
     """Return the denoisers of a mixture; a row's component is its place among them."""
     preset = _PRESETS[config.preset]

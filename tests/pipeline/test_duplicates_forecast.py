@@ -25,6 +25,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from tests.pipeline.test_dedup_limits import letters, run_file, unlike, write
 
+pytestmark = pytest.mark.usefixtures("measured_once")
 SLOW = pytest.mark.slow
 
 

@@ -23,7 +23,7 @@ from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError
 from tests.stages.tokenizer.existing_files import texts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("measured_once")]
 
 WORDS = ["tide", "shore", "salt", "wind", "net", "boat", "harbour", "lamp", "gull", "rope"]
 

@@ -6,8 +6,6 @@ first.
 """
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from pipeline.session import session
 from pipeline.state.commits import Commits
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
+from tests.called import called
 from tests.campaign import some_of
 from tests.stages.tokenizer.existing_files import data_of, texts
 from tests.stages.tokenizer.test_pieces import SAMPLE
@@ -305,16 +304,9 @@ def test_the_command_says_where_the_run_is(folder: Path) -> None:
     from stages.tokenizer.train import TrainConfig, train_model  # noqa: PLC0415  # only here
 
     (folder / "ours.model").write_bytes(train_model(SAMPLE, TrainConfig(vocab_size=556)))
-    command = [sys.executable, "-m", "pipeline.cli", "quick", "texts/a.jsonl", "texts/b.jsonl"]
-    command += ["--tokenizer", "ours.model", "--format", "olmo-core", "--to", "out", "--workers", "0"]
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [*command, "--json", "--work", "elsewhere"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["quick", "texts/a.jsonl", "texts/b.jsonl", "--tokenizer", "ours.model"]
+    command += ["--format", "olmo-core", "--to", "out", "--workers", "0"]
+    done = called(*command, "--json", "--work", "elsewhere", cwd=folder)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
     assert content["work"] == "elsewhere"

@@ -23,6 +23,7 @@ from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError, DataError
 from tests.campaign import some_of
 
+pytestmark = pytest.mark.usefixtures("measured_once")
 WORDS = ["".join(word) for word in np.random.default_rng(7).choice(list("abcdefghijklmnop"), (2_000, 5))]
 MIB = 1 << 20
 

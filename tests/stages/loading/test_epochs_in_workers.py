@@ -51,9 +51,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def _imported() -> None:
     """Let the server of forkserver import once what each worker needs."""
-    multiprocessing.set_forkserver_preload(
-        ["torch.utils.data", "torchdata.stateful_dataloader", __name__]
-    )
+    needed = ["torch.utils.data", "torchdata.stateful_dataloader", "stages.loading.blend"]
+    multiprocessing.set_forkserver_preload(needed)
 
 
 def listed(batches: Iterable[Any]) -> Rows:
@@ -283,7 +282,7 @@ def walked(walk: Batches, loader: Iterable[Any]) -> tuple[Rows, Rows]:
     return listed(loader), listed(walk[step] for step in range(len(walk)))
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", [*STARTS] if FULL else ["fork", "forkserver"])
 def test_workers_stand_where_a_walk_was_moved(path: Path, start: str) -> None:
     rows = open_dataset(path, columns=["input_ids", "labels"])
     walk = Batches(rows, SIZE, last="carry")

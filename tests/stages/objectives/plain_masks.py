@@ -14,6 +14,7 @@ from stages.objectives.mlm import MaskedLM, Selection, ngram_bounds
 from stages.objectives.rows import IGNORED, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.seeding import Tag, draw_u64, threshold
+from tests.stages.objectives.built_rows import ID_TYPES
 
 SPECIAL = {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "mask": 6, "sentinel": 9}
 STARTS = np.arange(40) % 3 != 0
@@ -27,7 +28,7 @@ MASK, PAD = SPECIAL["mask"], SPECIAL["pad"]
 def stored(
     input_ids: NDArray[np.int64] | list[list[int]],
     segments: list[list[int]] | None = None,
-    dtype: str = "<u2",
+    dtype: type[np.integer] = np.uint16,
 ) -> StoredRows:
     """Return rows of shard 0 from row 0 on; one segment up to the pads at the end, if none are given."""
     ids = np.array(input_ids, dtype)
@@ -177,7 +178,7 @@ def any_rows(draw: st.DrawFn) -> StoredRows:
         ids.append(np.where(np.arange(length) < filled, held, PAD).tolist())
         segments.append(np.diff(ends).tolist())
     return replace(
-        stored(ids, segments, draw(st.sampled_from(["<u2", "<i4"]))),
+        stored(ids, segments, draw(st.sampled_from(ID_TYPES))),
         numbers=generator.integers(0, 2**32, len(ids)),
         seed=draw(st.sampled_from([0, 7, 2**64 - 1])),
         epoch=draw(st.sampled_from([0, 1, 2**32 - 1])),

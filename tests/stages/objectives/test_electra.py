@@ -23,6 +23,7 @@ from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.campaign import examples
+from tests.stages.objectives.built_rows import DTYPES
 
 SPECIAL = {"unk": 0, "eos": 2, "pad": 3, "mask": 6, "sentinel_0": 39}
 VOCABULARY = vocabulary_of(40, SPECIAL)
@@ -59,7 +60,7 @@ def any_rows(draw: st.DrawFn) -> StoredRows:
     count, length = draw(st.integers(1, 4)), draw(st.integers(1, 70))
     seed = draw(st.integers(0, 2**32))
     generator = np.random.default_rng(seed)
-    ids = generator.integers(4, 40, (count, length)).astype(draw(st.sampled_from(["<u2", "<i4"])))
+    ids = generator.integers(4, 40, (count, length)).astype(draw(DTYPES))
     rows = stored(ids, generator.integers(0, length + 1, count))
     return replace(
         rows,

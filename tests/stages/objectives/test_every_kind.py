@@ -31,6 +31,7 @@ from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
 from tests.campaign import examples
+from tests.stages.objectives.built_rows import DTYPES, ID_TYPES
 
 SIZE, SEQ_LEN = 600, 24
 SPECIAL = special_ids()
@@ -66,6 +67,10 @@ _FORMS: dict[str, Objective] = {
         )
     ),
 }
+BOTH_TYPES = [
+    form for name, form in _FORMS.items() if name in ("t5", "crops") or isinstance(form, MaskedLM)
+]
+"""Objectives that are tried with ids of both types in the slice, too."""
 IN_ONE_ROW = KINDS.keys() - {"nsp", "sop"}
 """Kinds whose rows are drawn of themselves alone."""
 OBJECTIVES = {kind: read_objective({"kind": kind}) for kind in sorted(IN_ONE_ROW - {"mixture"})} | _FORMS
@@ -80,7 +85,8 @@ def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     count = draw(st.integers(0, 5))
     components = generator.integers(0, len(holds), count).astype(np.uint8)
-    ids = np.full((count, stored), PAD, draw(st.sampled_from([np.uint16, np.int32])))
+    wide = st.sampled_from(ID_TYPES) if objective in BOTH_TYPES else DTYPES
+    ids = np.full((count, stored), PAD, draw(wide))
     rows: list[list[int]] = []
     for row, component in enumerate(components.tolist()):
         segments = draw(st.integers(1, 3))

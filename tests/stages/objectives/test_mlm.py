@@ -253,7 +253,7 @@ def test_a_special_id_outside_the_vocabulary_is_refused() -> None:
 def test_ids_outside_the_vocabulary_raise_nothing_so_that_verify_can_name_them(
     vocabulary: Vocabulary, selection: Selection
 ) -> None:
-    rows = stored([[4_000, -7, 10, 11]], dtype="<i4")
+    rows = stored([[4_000, -7, 10, 11]], dtype=np.int32)
     config = MaskedLM(mask_probability=1.0, selection=selection)
     plain, fast = (mask(rows, config, vocabulary) for mask in BOTH)
     for name, column in plain.items():

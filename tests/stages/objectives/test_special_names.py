@@ -21,7 +21,7 @@ def rows_of(objective: Objective) -> StoredRows:
     """Return a row of text and EOS for each component."""
     widths = widths_of(objective, SEQ_LEN)
     holds = [each.stored for each in component_widths(objective, SEQ_LEN)] or [widths.stored]
-    ids = np.full((len(holds), widths.stored), PAD, np.int32)
+    ids = np.full((len(holds), widths.stored), PAD, np.uint16)
     lengths = [hold - traits_of(objective).growth for hold in holds]
     for row, length in enumerate(lengths):
         ids[row, :length] = np.arange(TEXT, TEXT + length)

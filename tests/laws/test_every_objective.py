@@ -45,7 +45,7 @@ because each shard of each dataset reads all of them."""
 
 @pytest.fixture(scope="module")
 def corpus(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A third of the small corpus, documents that write out every special symbol, some of three sections."""
+    """A third of the small corpus, texts that write out every special symbol, some of three sections."""
     folder = tmp_path_factory.mktemp("literal")
     shutil.copy(small_corpus / "a.jsonl", folder)
     symbols = [UNK, BOS, EOS, PAD, *control_symbols()]

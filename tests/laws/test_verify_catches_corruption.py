@@ -171,22 +171,14 @@ def test_labels_declared_shifted_are_found_where_they_really_are(copied: Path) -
     assert (str(SPLIT / "dataset.json"), "label_alignment") in found(copied)
 
 
-def test_a_flipped_byte_is_found_by_its_digest(copied: Path) -> None:
+def test_a_flipped_byte_a_cut_file_and_a_missing_one_are_found_by_digest_and_size(copied: Path) -> None:
     data = bytearray((copied / IDS).read_bytes())
     data[-100] ^= 1
     (copied / IDS).write_bytes(bytes(data))
-    assert (str(IDS), "digests") in found(copied)
-
-
-def test_a_truncated_file_is_found_by_its_size(copied: Path) -> None:
-    path = copied / SHARD / "segments" / "doc.npy"
-    path.write_bytes(path.read_bytes()[:-7])
-    assert (str(SHARD / "segments" / "doc.npy"), "digests") in found(copied)
-
-
-def test_a_missing_shard_file_is_found(copied: Path) -> None:
-    (copied / IDS).unlink()
-    assert (str(IDS), "digests") in found(copied)
+    cut, missing = SHARD / "segments" / "doc.npy", SHARD.with_name("00001") / IDS.name
+    (copied / cut).write_bytes((copied / cut).read_bytes()[:-7])
+    (copied / missing).unlink()
+    assert {(str(file), "digests") for file in (IDS, cut, missing)} <= found(copied)
 
 
 def test_a_document_lost_from_the_token_store_is_found(copied: Path) -> None:

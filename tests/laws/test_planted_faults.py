@@ -160,7 +160,7 @@ def test_every_fault_has_a_place_in_some_dataset_of_the_slice(
 TINY = LearningConfig(
     labelled_tokens=1_500, max_ids=256, heldout_rows=30, min_labelled_tokens=100, min_heldout_tokens=20
 )
-LEARNED = [name for name in NAMES if name != "sop"] if FULL else ["model", "ul2"]
+LEARNED = [name for name in NAMES if name != "sop"] if FULL else ["ul2"]
 """Those that a model learns; sop is learned as nsp is."""
 EXACT = {"finite_share", "resume", "isolation"}
 """Gates that hold however little is learned."""

@@ -276,6 +276,7 @@ def test_the_model_has_the_parameters_of_gpt_2_small() -> None:
     assert sum(weight.numel() for weight in model.encoder.parameters()) == 85_056_000
 
 
+@pytest.mark.campaign
 def test_a_batch_counts_the_weights_that_its_tokens_and_labels_meet(run: Path) -> None:
     columns, question = columns_of(run, "span_corruption")
     model = Model(SMALL, question)

@@ -81,6 +81,7 @@ def test_two_workers_give_the_verdicts_of_a_plain_loop_to_the_bit(
     assert all(f"learn from {name}" in said.getvalue() for name in NAMES)
 
 
+@pytest.mark.campaign
 def test_a_model_is_trained_after_its_files_are_checked_and_its_step_says_so(copied: Path) -> None:
     since = len(list(read_log(copied)))
     verify_session(copied, workers=0, address=None, stream=None)

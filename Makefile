@@ -15,6 +15,7 @@
 #   make damaged   every committed file of a finished run damaged in turn, as a table (an hour)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
+#   make browser RUNS='demo-output ...'  reports of runs in Chromium, desktop and phone, as lines of JSON
 #   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
 #   make memory    inputs made to break the bound of memory, each run within it, as a table (hours)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
@@ -31,6 +32,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 DEMO ?= demo-output
 SCALE ?= scale-output
 CLIENTS ?= clients-output
+RUNS ?= $(DEMO)
 FAULTS ?= faults-output
 CHANGING ?= changing-output
 DAMAGED ?= damaged-output
@@ -46,7 +48,7 @@ COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
-  gpu-check mutants changing damaged memory scale growth signatures end-to-end clean
+  gpu-check browser mutants changing damaged memory scale growth signatures end-to-end clean
 
 # With it set, every process of every target would compile the modules it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -142,6 +144,10 @@ gpu-check: setup
 	$(BIN)/shardmill run benchmarks/objectives.toml --output $(GATES) --workers $(WORKERS) --until draw
 	$(BIN)/python benchmarks/gpu_check.py $(GATES) --large --json $(GATES)/gpu-check.json
 
+browser: setup
+	$(INSTALL) --editable '.[browser]'
+	$(BIN)/python benchmarks/browser_check.py $(RUNS) --screenshots browser-output
+
 mutants: setup
 	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS) --reach whole --results $(MUTANTS).jsonl
 
@@ -172,4 +178,4 @@ end-to-end: setup
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
 	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
-	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json build *.egg-info
+	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output build *.egg-info

@@ -99,6 +99,10 @@ def run(  # noqa: PLR0913  # one parameter an option
     replace: Annotated[  # noqa: FBT002  # typer's way
         bool, typer.Option("--replace", help="Redo what was made with other settings or is damaged.")
     ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="A trial: read the first N documents of each source."),
+    ] = None,
     overrides: Overrides = None,
     quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
@@ -114,6 +118,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         address=address,
         until=until,
         replace=replace,
+        limit=limit,
         settings=overrides or (),
         stream=progress(quiet=quiet),
     )
@@ -180,7 +185,7 @@ def inspect(
     from pipeline.report.inspection import print_row
 
     if clusters:
-        print_clusters(api.clusters(folder), as_json=as_json)
+        print_clusters(api.duplicates(folder), as_json=as_json)
         return
     if dataset is None:
         raise typer.BadParameter("name the dataset, or give --clusters", param_hint="--dataset")

@@ -4,9 +4,9 @@
 >>> rows = shardmill.open_dataset("DIR/datasets/clm", split="train")
 
 Each name is imported when it is first used. Opening a dataset needs numpy, pydantic and xxhash. Tensors
-need torch. `plan`, `run`, `verify`, `inspect`, `export`, `export_stages` and `export_tokenizer` need
-`pip install shardmill[run]`. The packages `stages` and `pipeline` are internal, and may change without
-notice.
+need torch. What the commands do (`init`, `plan`, `forecast`, `run`, `verify`, `inspect`, `duplicates`,
+`export`, `open_run` and others) needs `pip install shardmill[run]`. The packages `stages` and `pipeline`
+are internal, and may change without notice.
 """
 
 from importlib import import_module
@@ -23,14 +23,19 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
 
 if TYPE_CHECKING:
     from pipeline.commands.api import (
+        duplicates,
         export,
         export_stages,
         export_tokenizer,
+        forecast,
+        init,
         inspect,
+        open_run,
         plan,
         run,
         verify,
     )
+    from pipeline.run_file.config import RunFile
     from stages.loading.attention import dense_masks, flex_block_masks
     from stages.loading.batches import Batches
     from stages.loading.blend import Blend
@@ -62,6 +67,7 @@ __all__ = [
     "Blend",
     "Loader",
     "Loss",
+    "RunFile",
     "Sequence",
     "ShardDataset",
     "Stage",
@@ -71,16 +77,20 @@ __all__ = [
     "cu_seqlens",
     "dense_masks",
     "duplicate_rows",
+    "duplicates",
     "electra_loss",
     "export",
     "export_stages",
     "export_tokenizer",
     "flex_block_masks",
+    "forecast",
+    "init",
     "inspect",
     "masked_lm_loss",
     "masks_of",
     "next_labels",
     "open_dataset",
+    "open_run",
     "open_sequence",
     "pair_classification_loss",
     "plan",
@@ -92,14 +102,19 @@ __all__ = [
 
 _MODULES = {
     "pipeline.commands.api": (
+        "duplicates",
         "export",
         "export_stages",
         "export_tokenizer",
+        "forecast",
+        "init",
         "inspect",
+        "open_run",
         "plan",
         "run",
         "verify",
     ),
+    "pipeline.run_file.config": ("RunFile",),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
     "stages.loading.batches": ("Batches",),
     "stages.loading.blend": ("Blend",),

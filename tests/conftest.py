@@ -163,7 +163,7 @@ def small_run(**changes: Any) -> RunFile:
                 "language": {"column": "lang"},
             }
         ],
-        "ingest": {"unit_size": "200KiB", "min_chars": 20},
+        "ingest": {"unit_size": "400KiB", "min_chars": 20},
         "tokenizer": {"train": {"vocab_size": 4096, "sample_size": "1MiB"}},
         "validation": {"fraction": 0.05},
         "packing": {"seq_len": 256, "shards": 2},

@@ -3,36 +3,46 @@
 Each does what the command of its name does, and returns as a value what the command prints.
 """
 
+import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.commands.export_stages import StagesRequest
 from pipeline.commands.export_stages import export_stages as write_stages
+from pipeline.commands.finished_run import FinishedRun
 from pipeline.commands.forecast import forecast_run
+from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.commands.tokenizer_export import TokenizerExportRequest
 from pipeline.commands.tokenizer_export import export_tokenizer as write_tokenizer_folder
+from pipeline.inputs.limited import limit_inputs
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
 from pipeline.report.content import ExportReport, RunReport, StagesReport
 from pipeline.report.duplicates import ClusterContent
 from pipeline.report.forecast_content import Forecast
+from pipeline.report.initial import InitContent
 from pipeline.report.inspection import describe_row
 from pipeline.report.row_content import RowContent
 from pipeline.report.tokenizer_export import TokenizerExport
-from pipeline.run_file.load import load_run_file
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.system.disk_faults import disk_faults
 
+RunSource = str | Path | Mapping[str, Any] | RunFile
+"""A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
+folder."""
 
-def plan(run_file: str | Path, output: str | Path, *, settings: Sequence[str] = ()) -> list[StepStatus]:
+
+def plan(run_file: RunSource, output: str | Path, *, settings: Sequence[str] = ()) -> list[StepStatus]:
     """Return what a run would do, step by step, and why; change nothing.
 
     Args:
-        run_file: a TOML file.
+        run_file: a TOML file, or what one holds.
         output: folder of the run.
         settings: keys of the run file to change, such as "packing.seq_len=1024".
 
@@ -43,7 +53,7 @@ def plan(run_file: str | Path, output: str | Path, *, settings: Sequence[str] = 
 
 
 def forecast(
-    run_file: str | Path,
+    run_file: RunSource,
     output: str | Path,
     *,
     share: float = 0.01,
@@ -53,7 +63,7 @@ def forecast(
     """Return what a run would keep, give and cost, from a run over a sample of its real documents.
 
     Args:
-        run_file: a TOML file.
+        run_file: a TOML file, or what one holds: a mapping, with paths relative to the current folder.
         output: folder of the run; nothing is written there.
         share: of the bytes of the inputs that are read, in (0, 1].
         settings: keys of the run file to change, such as "packing.seq_len=1024".
@@ -67,25 +77,27 @@ def forecast(
 
 
 def run(  # noqa: PLR0913  # one parameter an option
-    run_file: str | Path,
+    run_file: RunSource,
     output: str | Path,
     *,
     workers: int | None = None,
     address: str | None = None,
     until: str | None = None,
     replace: bool = False,
+    limit: int | None = None,
     settings: Sequence[str] = (),
     stream: TextIO | None = None,
 ) -> RunReport:
     """Run, or resume, and return the report; what is committed is not done again.
 
     Args:
-        run_file: a TOML file.
+        run_file: a TOML file, or what one holds: a mapping, with paths relative to the current folder.
         output: folder of the run.
         workers: Ray actors; 0 runs in this process; None takes one for each core.
         address: of a Ray cluster to join, or "auto".
         until: the last step.
         replace: whether to make anew what other settings made, or what is damaged.
+        limit: documents of each source that are read, for a trial; they are copied to `output`.inputs.
         settings: keys of the run file to change, such as "packing.seq_len=1024".
         stream: where progress is shown.
 
@@ -101,6 +113,11 @@ def run(  # noqa: PLR0913  # one parameter an option
         until=until,
         replace=replace,
     )
+    if limit is not None:
+        place = request.output.with_name(f"{request.output.name}.inputs")
+        with disk_faults(place):
+            file = limit_inputs(request.file, request.base, place, limit=limit)
+        request = dataclasses.replace(request, file=file)
     return run_session(request, stream=stream)
 
 
@@ -147,7 +164,49 @@ def inspect(
         return describe_row(_local(folder), dataset, split=split, row=row, epoch=epoch)
 
 
-def clusters(folder: str | Path) -> list[ClusterContent]:
+def init(
+    folders: str | Path | Sequence[str | Path],
+    output: str | Path = "run.toml",
+    *,
+    task: str | None = None,
+    tokenizer: str | Path | None = None,
+    licence: str | None = None,
+    replace: bool = False,
+) -> InitContent:
+    """Write a commented run file for folders of texts, and return what was found and chosen.
+
+    Args:
+        folders: of texts: one, or several.
+        output: the run file.
+        task: pretrain, code, chat, embedding, seq2seq or continue; None takes what the texts suggest.
+        tokenizer: an existing one, instead of training one.
+        licence: of the texts.
+        replace: whether to write over a run file.
+
+    Raises:
+        ShardmillError: nothing there can be read, the run file is there, or a tokenizer is needed.
+    """
+    given = (folders,) if isinstance(folders, str | Path) else tuple(folders)
+    model = None if tokenizer is None else Path(tokenizer)
+    places = tuple(map(Path, given))
+    return init_run_file(InitRequest(places, Path(output), task, model, licence, replace))
+
+
+def open_run(folder: str | Path) -> FinishedRun:
+    """Open a run that has a report: its verdicts, numbers, datasets and duplicates.
+
+    In a notebook it shows itself as a table.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        ShardmillError: there is no report there.
+    """
+    return FinishedRun(_local(folder))
+
+
+def duplicates(folder: str | Path) -> list[ClusterContent]:
     """Return the largest clusters of duplicates of a run, with a few documents of each.
 
     Args:
@@ -251,11 +310,20 @@ def export_tokenizer(
 
 
 def _request(
-    run_file: str | Path, output: str | Path, settings: Sequence[str], **options: Any
+    run_file: RunSource, output: str | Path, settings: Sequence[str], **options: Any
 ) -> RunRequest:
+    file, base = _read(run_file, settings)
+    return RunRequest(file=file, base=base, output=_local(output), **options)
+
+
+def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
+    """Return a run, and the folder that its paths are relative to."""
+    if isinstance(run_file, RunFile):
+        run_file = run_file.model_dump(mode="json", exclude_unset=True)
+    if isinstance(run_file, Mapping):
+        return read_run(run_file, settings), Path.cwd()
     path = Path(run_file)
-    file = load_run_file(path, settings)
-    return RunRequest(file=file, base=path.resolve().parent, output=_local(output), **options)
+    return load_run_file(path, settings), path.resolve().parent
 
 
 def _local(folder: str | Path) -> Path:

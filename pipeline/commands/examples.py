@@ -12,6 +12,7 @@ EXAMPLES = {
     ),
     "run": (
         "shardmill run run.toml --output out",
+        "shardmill run run.toml --output trial --limit 1000",
         "shardmill run run.toml --output out --workers 0 --until dedup",
         "shardmill run run.toml --output out --set packing.seq_len=1024 --replace",
     ),

@@ -19,6 +19,8 @@ from pipeline.system.printable import printable
 
 LINE_SECONDS = 10.0
 """Between two plain lines of one batch."""
+_CLOCK = "%Y-%m-%d %H:%M:%S"
+"""Before a plain line, in local time."""
 STATUS_SECONDS = 1.0
 """Between two writings of status.json."""
 
@@ -66,7 +68,7 @@ class Progress:
         if self._bars is not None:  # which would be drawn over it
             self._bars.console.print(printable(message), markup=False, highlight=False, soft_wrap=True)
         elif self._stream is not None:
-            print(printable(message), file=self._stream, flush=True)
+            print(f"{time.strftime(_CLOCK)} {printable(message)}", file=self._stream, flush=True)
 
     def show(self, batch: "BatchProgress") -> None:
         """Show how far a batch is."""

@@ -5,8 +5,9 @@ from typing import NotRequired, TypedDict
 from rich.table import Table
 
 from pipeline.report.content import CurveContent, JsonObject
-from pipeline.report.page import loss_chart, page_template
+from pipeline.report.pictures import loss_curves
 from pipeline.report.plain import PlainTable
+from pipeline.report.template import page_template
 
 COLUMNS = {
     "labelled_tokens": ("labels", "{:,.0f}"),
@@ -74,7 +75,7 @@ def render_comparison(report: ComparisonReport) -> str:
         entropy = record.get("mean", {}).get("unigram_entropy")
         if entropy is not None:
             curves = {f"seed {model['seed']}": model["curve"] for model in record["models"]}
-            charts[record["name"]] = loss_chart(curves, entropy["mean"])
+            charts[record["name"]] = loss_curves(curves, entropy["mean"], "frequencies alone")
     return page_template("comparison.html.j2").render(
         report=report, headings=headings, rows=rows, charts=charts
     )

@@ -9,7 +9,10 @@ from pydantic import JsonValue
 
 from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.duplicates import ClusterContent, SourceRemovalsContent
+from pipeline.report.made import MadeContent
 from pipeline.report.mix_content import MixContent, PackedClassContent, WholeContent
+from pipeline.report.shown_content import ShownRow
+from pipeline.report.similarity import SimilarityContent
 
 JsonObject = dict[str, JsonValue]
 """What a record or a config says of itself."""
@@ -275,6 +278,11 @@ class RunReport(TypedDict):
     """Of a generation: each dataset over all generations up to it."""
     verify: dict[str, VerdictContent]
     steps: list[StepContent]
+    similarity: NotRequired[SimilarityContent]
+    """Of runs that remove duplicates."""
+    rows: NotRequired[dict[str, ShownRow]]
+    """The beginning of one row of each dataset that was verified."""
+    made: NotRequired[MadeContent]
     generations: NotRequired["dict[str, RunReport]"]  # later ones, by name; `passed` is of all
 
 

@@ -8,9 +8,9 @@ from rich.table import Table
 
 from pipeline.report.comparison import MeanContent
 from pipeline.report.content import JsonObject
-from pipeline.report.page import page_template
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.plot import Axis, Plot
+from pipeline.report.template import page_template
 
 BEFORE = "before training"
 _PICTURES = 6

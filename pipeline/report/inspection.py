@@ -247,16 +247,16 @@ def _text(cells: list[TokenContent]) -> Text:
         if learned != inside:
             text.append(_LOSS[inside])
             inside = learned
-        now = _readable(cell["piece"])
+        now = readable(cell["piece"])
         if "was" in cell:
-            now = f"[{now}|{_readable(cell['was'])}]"
+            now = f"[{now}|{readable(cell['was'])}]"
         elif role is Role.KEPT:
             now = f"[{now}|=]"
         text.append(now, f"{_STYLES[role]} dim" if marked and not learned else _STYLES[role])
     return text.append(_LOSS[1] if inside else "")
 
 
-def _readable(piece: str) -> str:
+def readable(piece: str) -> str:
     """Return a piece as text: ends of lines and tabs as signs, other control characters in letters."""
     lines = piece.replace(SPACE_SYMBOL, " ").replace("\t", "\u21e5").split("\n")
     return "\u23ce\n".join(printable(line) for line in lines)

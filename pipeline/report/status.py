@@ -13,6 +13,7 @@ from pipeline.report.mixes import (
     whole_line,
 )
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.verdicts import word_of
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
 from pipeline.state.storage import LocalStorage
@@ -30,6 +31,10 @@ def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
     for folder, content in found.items():
         verdicts = verdicts_in(folder)
         packed.append(packed_of(verdicts))
+        if verdicts:
+            content["verdicts"] = {name: word_of(one) for name, one in verdicts.items()}
+        if (page := folder / "report" / "index.html").exists():
+            content["report"] = str(page)
         mixes = {name: content_of(one.mix) for name, one in verdicts.items() if one.mix is not None}
         if mixes:
             content["mix"] = mixes
@@ -72,7 +77,11 @@ def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
     doing += f"; also at work: {', '.join(others)}" if others else ""
     console.line()
     console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
+    for name, word in now.get("verdicts", {}).items():
+        console.line(f"verify {name}: {word.upper()}")
     for name, mix in now.get("mix", {}).items():
         console.line(mix_line(name, mix))
     for name, whole in now.get("whole", {}).items():
         console.line(whole_line(name, whole))
+    if "report" in now:
+        console.line(f"report: {now['report']}")

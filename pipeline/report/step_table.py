@@ -29,7 +29,7 @@ def show_steps(console: PlainConsole, rows: Sequence[StepContent]) -> None:
             break
     console.show(table)
     if left_out:
-        console.line(f"no room for: {'; '.join(left_out)} (report.html has it)")
+        console.line(f"no room for: {'; '.join(left_out)} (report/index.html has it)")
     console.line()
 
 

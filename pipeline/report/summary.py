@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from pipeline.inputs.skipped import SkippedFiles
+from pipeline.report.card import render_card
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
@@ -19,9 +20,12 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
+from pipeline.report.made import made_of
 from pipeline.report.mixes import mixes_of, packed_of, wholes_of
 from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
+from pipeline.report.shown_rows import first_rows
+from pipeline.report.similarity import similarity_of
 from pipeline.report.steps import step_metrics
 from pipeline.report.verdicts import word_of
 from pipeline.run_file.config import RunFile
@@ -61,7 +65,7 @@ def write_report(
     skipped: Sequence[SkippedFiles] = (),
     input_bytes: int | None = None,
 ) -> RunReport:
-    """Sum up a run; write DIR/report/report.json and report.html, and the verdicts.
+    """Sum up a run; write DIR/report/report.json, index.html and card.md, and the verdicts.
 
     Raises:
         VerificationError: documents or tokens do not add up.
@@ -69,9 +73,11 @@ def write_report(
     report = summarise(file, records, output, audited=audited, skipped=skipped, input_bytes=input_bytes)
     folder = output / REPORT
     folder.mkdir(exist_ok=True)
+    (folder / "report.html").unlink(missing_ok=True)  # of an earlier version
     text = json.dumps(report, indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "report.html").write_text(render_page(report), encoding="utf-8")
+    (folder / "index.html").write_text(render_page(report), encoding="utf-8")
+    (folder / "card.md").write_text(render_card(report, file), encoding="utf-8")
     for name, verdict in report["verify"].items():
         place = output / "verify" / name / "verdict.json"
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +139,7 @@ def summarise(
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
     _add_mixes(report, file, verdicts, output)
+    _add_seen(report, file, output)
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
@@ -152,6 +159,17 @@ def _add_mixes(
         report["mix"] = mixes
     if wholes := wholes_of(output, packed_of(verdicts)):
         report["whole"] = wholes
+
+
+def _add_seen(report: RunReport, file: RunFile, output: Path) -> None:
+    """Add what is read from the run's files: how alike duplicates are, rows, and how it was made."""
+    similarity = similarity_of(file, output) if "removed" in report["documents"] else None
+    if similarity is not None:
+        report["similarity"] = similarity
+    verified = {name: splits for name, splits in report["datasets"].items() if name in report["verify"]}
+    if verified:
+        report["rows"] = first_rows(output, verified)
+    report["made"] = made_of(file, output)
 
 
 def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:

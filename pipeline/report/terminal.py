@@ -104,7 +104,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
     if report["audit"]:
         _print_audit(console, report["audit"])
     _print_verdicts(console, report)
-    console.line(f"report: {report['output']}/report/report.html")
+    console.line(f"report: {report['output']}/report/index.html")
     for name, later in report.get("generations", {}).items():
         console.line()
         console.line(f"generation {int(name)}, in {later['output']}:")
@@ -183,7 +183,7 @@ def _print_fairness(console: PlainConsole, fairness: FairnessContent) -> None:
     )
     console.show(_texts(table))
     if table.left_out:
-        console.line(f"{table.left_out:,} languages more, which pay less, are in report/report.html")
+        console.line(f"{table.left_out:,} languages more, which pay less, are in report/index.html")
     console.show(_texts(tokenizer_table(fairness)))
 
 

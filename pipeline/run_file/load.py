@@ -2,7 +2,8 @@
 
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,21 @@ def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
         raise ConfigError(f"{path}: " + "; ".join(explain(error, content))) from error
     except RecursionError as error:
         raise ConfigError(f"{path}: {_TOO_DEEP}") from error
+
+
+def read_run(content: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunFile:
+    """Return the run that a mapping describes, as a run file does: {"sources": [], "datasets": []}.
+
+    Raises:
+        ConfigError: an unknown key, or a value out of bounds.
+    """
+    changed = deepcopy(dict(content))
+    for override in overrides:
+        _override(changed, override)
+    try:
+        return RunFile.model_validate(changed)
+    except ValidationError as error:
+        raise ConfigError("run: " + "; ".join(explain(error, changed))) from error
 
 
 def _text_of(path: Path) -> str:

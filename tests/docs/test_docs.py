@@ -81,7 +81,7 @@ def test_every_block_of_the_readme_runs_and_ends_in_verified_shards(followed: Fo
     assert printed.count('train = IndexedDataset("megatron/train")') == 1
     for expected in ("'similarity': ", "'input_ids': (512,)", "step     2  loss", "verify t5: PASS"):
         assert expected in printed
-    assert (folder / "first-run" / "report" / "report.html").exists()
+    assert (folder / "first-run" / "report" / "index.html").exists()
 
 
 def test_the_tree_in_the_readme_is_what_a_run_leaves(followed: Followed) -> None:

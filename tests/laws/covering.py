@@ -13,6 +13,7 @@ from random import Random
 from typing import TypeVar
 
 from stages.objectives.table import KINDS
+from stages.reading.source_code import ALL_CODE_ENDINGS
 from stages.reading.table import ENDINGS, endings_of
 from tests.laws.combinations import (
     DEDUPS,
@@ -159,10 +160,16 @@ def alone_values() -> list[Value]:
     """Return the values that must be in some combination, whatever they meet there."""
     learned = (learn for shape in SHAPES.values() for learn in shape.learns)
     return [
-        *(("ending", ending) for ending in ENDINGS),
+        *(("ending", ending) for ending in TRIED_ENDINGS),
         *(("form", form) for form in FORMS),
         *(("learn", " and ".join(learn)) for learn in learned),
     ]
+
+
+TRIED_ENDINGS = tuple(
+    one for one in ENDINGS if one.startswith(".py") or not one.startswith(ALL_CODE_ENDINGS)
+)
+"""Those that some combination has: of source code, whose files are read alike, one language alone."""
 
 
 class _Turns:

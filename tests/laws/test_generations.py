@@ -34,7 +34,7 @@ from tests.laws.tiny_run import tiny_run
 
 pytestmark = pytest.mark.slow
 
-VOLATILE = {"lock", "log.jsonl", "status.json", "report/report.json", "report/report.html"}
+VOLATILE = {"lock", "log.jsonl", "status.json", "report/report.json", "report/index.html"}
 
 
 def lines() -> list[bytes]:

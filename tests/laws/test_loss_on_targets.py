@@ -219,7 +219,7 @@ def test_the_report_says_what_share_of_the_tokens_has_a_loss(mixed: Path, name: 
             assert sum(row["silent_segments"] for row in content["sources"]) == len(counts)
         silent += sum(row["silent_segments"] for row in content["sources"])
     assert silent > 0
-    assert "with a loss" in (mixed / "report" / "report.html").read_text()
+    assert "with a loss" in (mixed / "report" / "index.html").read_text()
 
 
 def test_labels_put_together_anew_for_the_learning_check_are_the_same(mixed: Path) -> None:

@@ -86,7 +86,7 @@ def test_changes_are_counted_and_samples_of_drops_are_shown(filtered: tuple[Path
     samples = Counter(sample["reason"] for sample in documents["samples"])
     dropped = {reason: n for reason, n in documents["dropped"].items() if "." in reason}
     assert samples == {reason: min(3, number) for reason, number in dropped.items()}
-    page = (run / "report" / "report.html").read_text()
+    page = (run / "report" / "index.html").read_text()
     assert documents["samples"][0]["place"] in page
     assert "c4.lines" in page
 

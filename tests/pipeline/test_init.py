@@ -330,3 +330,26 @@ def test_endings_of_code_are_each_of_one_language() -> None:
     endings = [ending for endings in CODE_ENDINGS.values() for ending in endings]
     assert len(endings) == len(set(endings))
     assert all(ending.startswith(".") and ending.count(".") == 1 for ending in endings)
+
+
+def test_a_limited_run_is_a_trial_over_the_first_documents_of_each_source(tmp_path: Path) -> None:
+    mails(tmp_path / "mails")
+    init(tmp_path, "mails")
+    small = ["verify.learning=false", "tokenizer.train.vocab_size=600", "dedup.near=false"]
+    given = [part for setting in small for part in ("--set", setting)]
+    trial = ("run", "run.toml", "--output", "trial", "--workers", "0")
+    command = (*trial, "--limit", "7", "--json", *given)
+    done = called(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["documents"]["read"] == 14
+    lines = (tmp_path / "trial.inputs" / "2023.jsonl").read_text(encoding="utf-8").splitlines()
+    first = [(tmp_path / "mails" / "2023" / f"{number:03}.txt").read_text("utf-8") for number in (0, 2)]
+    assert [json.loads(line)["_text"] for line in lines[:2]] == first
+    again = called(*command, cwd=tmp_path)
+    assert json.loads(again.stdout)["documents"]["read"] == 14
+    status = called("status", "trial", cwd=tmp_path)
+    assert "verify clm: PASS" in status.stdout
+    assert "report: trial/report/index.html" in status.stdout
+    other = called(*trial, "--limit", "8", *given, cwd=tmp_path)
+    assert other.returncode == 2
+    assert "--replace" in other.stderr

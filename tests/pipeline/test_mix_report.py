@@ -127,7 +127,11 @@ def test_page_terminal_plan_and_status_show_the_mix(
 ) -> None:
     report = report_of(mixed)
     page = render_page(report)  # type: ignore[arg-type]
-    for part in ("Mix of first", "Stages up to this one", "Windows of the order of training"):
+    for part in (
+        "Shares of the sources of first",
+        "Stages up to this one",
+        "Windows of the order of training",
+    ):
         assert part in page
     mix = report["mix"]["first"]
     assert draw_shares(mix).count("<path") == 2 + 2 * len(mix["sources"])

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -114,7 +115,15 @@ def report_of(evil: str, *, languages: int = 1) -> Any:
         "ledger": {},
         "audit": None,
         "warnings": [evil],
-        "verify": {evil: {"passed": False, "findings": [finding], "learning": None, "checked": {}}},
+        "verify": {
+            evil: {
+                "verdict": "fail",
+                "passed": False,
+                "findings": [finding],
+                "learning": None,
+                "checked": {},
+            }
+        },
     }
 
 
@@ -197,7 +206,9 @@ def test_a_status_with_an_evil_error_and_evil_steps_is_printed_plainly(
 def test_notes_of_progress_are_printed_plainly() -> None:
     stream = io.StringIO()
     Progress(None, stream).note(EVIL)
-    assert stream.getvalue() == SHOWN + "\n"
+    clock, said = stream.getvalue()[:20], stream.getvalue()[20:]
+    time.strptime(clock.strip(), "%Y-%m-%d %H:%M:%S")
+    assert said == SHOWN + "\n"
 
 
 def test_a_comparison_is_printed_plainly(capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,13 +232,11 @@ def test_a_page_of_many_languages_shows_the_first_and_the_sum_of_the_rest() -> N
     report = report_of("l", languages=200_000)
     page = render_page(report)
     assert len(page) < 100_000
-    assert page.count("<tr><td>l") >= MAX_LANGUAGES
+    assert page.count('<tr><th scope="row">l') >= MAX_LANGUAGES
     others = 200_000 - MAX_LANGUAGES
-    assert f'<tr><td>{others:,} others</td><td class="n">{3 * others:,}</td>' in page
+    assert f'<tr><th scope="row">{others:,} others</th><td class="n">{3 * others:,}</td>' in page
     assert "200,000</b>languages" in page
-    assert (
-        f"The {MAX_LANGUAGES} with most tokens of 200,000; all are in <code>report.json</code>" in page
-    )
+    assert f"The {MAX_LANGUAGES} with most tokens of 200,000" in page
 
 
 @pytest.mark.parametrize("number", [0, 1, 99, 100, 101, 250])

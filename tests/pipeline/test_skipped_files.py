@@ -37,7 +37,7 @@ def test_files_that_are_not_read_are_told_everywhere(
         assert found["skipped"] == {"s": {"excluded": 1, "unknown": 1}}
         assert LINE in found["warnings"]
     assert json.loads((output / "report/report.json").read_text()) == found
-    assert "1 that no reader knows (b.doc)" in (output / "report/report.html").read_text()
+    assert "1 that no reader knows (b.doc)" in (output / "report/index.html").read_text()
     (corpus / "c.doc").write_text("more junk")
     again = run_session(request, stream=None)
     assert again["skipped"] == {"s": {"excluded": 1, "unknown": 2}}, "what is read is the same, and done"

@@ -391,7 +391,7 @@ def test_what_a_normalisation_loses_is_said_by_plan_run_and_report(
     (line,) = (line for line in report["warnings"] if "normalization" in line)
     assert line.startswith('tokenizer.train.normalization = "nmt_nfkc" changes line feeds, tabs, ')
     assert f"warning: {line}\n" in stream.getvalue()
-    assert "changes line feeds" in (output / "report" / "report.html").read_text()
+    assert "changes line feeds" in (output / "report" / "index.html").read_text()
     print_plan(plan_session(RunRequest(file, small_corpus, output, 0)), as_json=False)
     assert f"warning: {line}\n" in capsys.readouterr().out
     print_plan(plan_session(RunRequest(small_run(), small_corpus, output, 0)), as_json=False)

@@ -28,7 +28,7 @@ def test_a_wheel_installed_elsewhere_runs_the_command_and_the_loader(
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"shardmill", "stages", "pipeline"}
-    assert {"pipeline/report/report.html.j2", "shardmill/py.typed"} <= set(names)
+    assert {"pipeline/report/templates/page.html.j2", "shardmill/py.typed"} <= set(names)
     assert {f"pipeline/inputs/declarations.{end}" for end in ("jsonl.zst", "txt")} <= set(names)
     assert not [name for name in names if name.startswith("tests") or name.endswith(".toml")]
     site = tmp_path / "site"

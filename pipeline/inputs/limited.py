@@ -1,0 +1,68 @@
+"""Limited inputs: the first documents of each source, as JSON lines, for a trial of a run.
+
+They are read as the run would read them, in the order of files and positions; records that give no
+document are passed over. Fields that only go along with a document are left out.
+"""
+
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from pipeline.inputs.chance_records import chance_records
+from pipeline.inputs.files import FoundFile, find_inputs
+from pipeline.inputs.place_files import open_place
+from pipeline.inputs.sample import sample_line, sample_source
+from pipeline.run_file.config import RunFile, Source
+from stages.columns import Drop
+from stages.errors import ConfigError
+from stages.reading.decompress import reading_stream
+
+
+def limit_inputs(run: RunFile, base: Path, folder: Path, *, limit: int) -> RunFile:
+    """Write the first documents of each source, and return the run over these.
+
+    Args:
+        run: the whole run; earlier runs among its sources stay whole.
+        base: folder that its paths are relative to.
+        folder: where the documents go, a file for each source; it may be there already.
+        limit: documents of each source.
+
+    Raises:
+        ShardmillError: an input cannot be found or read, or a source has no document.
+    """
+    found = find_inputs(run, base).files
+    folder.mkdir(parents=True, exist_ok=True)
+    limited = []
+    for source in run.sources:
+        files = [file for file in found if file.source == source.name]
+        limited.append(_limited(source, files, run, folder, limit=limit) if files else source)
+    return run.model_copy(update={"sources": tuple(limited)})
+
+
+def _limited(
+    source: Source, files: list[FoundFile], run: RunFile, folder: Path, *, limit: int
+) -> Source:
+    place, left = folder.resolve() / f"{source.name}.jsonl", limit
+    with place.open("wb") as target:
+        for file in files:
+            left -= _write(file, run, target, limit=left)
+            if not left:
+                break
+    if left == limit:
+        raise ConfigError(f"--limit {limit}: no record of source {source.name} gives a document")
+    read = sample_source(source, place)
+    kept = {"epochs", "share", "max_epochs"}
+    return read.model_copy(update={key: getattr(source, key) for key in kept})
+
+
+def _write(file: FoundFile, run: RunFile, target: BinaryIO, *, limit: int) -> int:
+    """Write the first documents of a file; return how many there are."""
+    most = int(run.ingest.max_document_bytes)
+    with reading_stream(str(file.place)), open_place(file.place, key=f"sources.{file.source}") as opened:
+        records = chance_records(file, opened, most, share=1.0)
+        documents = (record for record in records if not isinstance(record, Drop))
+        count = 0
+        for record in islice(documents, limit):
+            target.write(sample_line(record, file))
+            count += 1
+    return count

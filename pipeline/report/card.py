@@ -1,0 +1,204 @@
+"""Card: a dataset card in the form of the Hugging Face Hub, from a run's report.
+
+Metadata in YAML between lines of ---, then Markdown: what is in it, where it is from, what was done, and
+how it was checked. (Hub documentation, "Dataset Cards"; Gebru et al. 2021, "Datasheets for Datasets".)
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from pipeline.report.content import RunReport
+from pipeline.report.words import said_of_reason
+from pipeline.run_file.config import RunFile
+from pipeline.system.printable import printable
+
+_LICENCES = (
+    *(
+        "apache-2.0",
+        "mit",
+        "bsd-2-clause",
+        "bsd-3-clause",
+        "gpl-3.0",
+        "lgpl-3.0",
+        "mpl-2.0",
+        "unlicense",
+    ),
+    *("cc0-1.0", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-4.0"),
+    *("cc-by-nc-sa-4.0", "odc-by", "odbl", "pddl", "openrail"),
+)
+"""What the Hub knows of licences, as it writes them; others are "other"."""
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_LARGER = ((10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"), (1_000_000_000, "100M<n<1B"))
+_LARGEST = "n>1B"
+_TASKS = {
+    "clm": "text-generation",
+    "fim": "text-generation",
+    "prefix_lm": "text-generation",
+    "mixture": "text-generation",
+    "span_corruption": "text-generation",
+    "ul2": "text-generation",
+    "bart": "text-generation",
+    "mlm": "fill-mask",
+    "electra": "fill-mask",
+    "nsp": "fill-mask",
+    "sop": "fill-mask",
+    "simcse": "sentence-similarity",
+}
+"""By objective, the Hub's category."""
+_ISO = re.compile(r"[a-z]{2,3}")
+_MOST_LANGUAGES = 20
+"""Rows of languages in the text; the metadata has all."""
+
+
+def render_card(report: RunReport, file: RunFile) -> str:
+    """Return the card of a run.
+
+    Args:
+        report: of the run, as far as it has come.
+        file: its settings.
+    """
+    parts = ["\n".join(["---", *_metadata(report, file), "---"]), *_text(report, file)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _metadata(report: RunReport, file: RunFile) -> Iterator[str]:
+    yield f"pretty_name: {json.dumps(report['name'])}"
+    licences = {_known(source.license) for source in file.sources}
+    (licence,) = licences if len(licences) == 1 else {"other"}
+    yield f"license: {licence}"
+    languages = sorted(
+        {row["language"] for row in report["languages"] if _ISO.fullmatch(row["language"])}
+    )
+    if languages:
+        yield "language:"
+        yield from (f"- {json.dumps(language)}" for language in languages)  # no is a word of YAML
+    kinds = {dataset.objective.kind for dataset in file.datasets}
+    yield "task_categories:"
+    yield from (f"- {task}" for task in sorted({_TASKS[kind] for kind in kinds if kind in _TASKS}))
+    kept = report["documents"].get("kept", report["documents"]["read"])
+    size = next((said for most, said in (*_SIZES, *_LARGER) if kept < most), _LARGEST)
+    yield f"size_categories:\n- {size}"
+    yield "tags:\n- shardmill\n- pretraining"
+
+
+def _known(licence: str | None) -> str:
+    name = (licence or "").lower().replace(" ", "-")
+    return name if name in _LICENCES else "other"
+
+
+def _text(report: RunReport, file: RunFile) -> Iterator[str]:
+    documents, tokens = report["documents"], sum(row["tokens"] for row in report["languages"])
+    yield f"# {_cell(report['name'])}"
+    kept = documents.get("kept", documents["read"])
+    yield (
+        f"{kept:,} documents, {tokens:,} tokens in {len(report['languages']):,} languages, made by"
+        f" Shardmill from {len(file.sources):,} sources."
+    )
+    yield "## Sources"
+    yield _table(
+        ("source", "paths", "licence"),
+        [
+            (source.name, ", ".join(source.paths or (source.run or "",)), source.license or "not said")
+            for source in file.sources
+        ],
+    )
+    if report["languages"]:
+        yield "## Languages"
+        yield _table(
+            ("language", "documents", "bytes", "tokens", "share"),
+            [
+                (
+                    row["language"],
+                    f"{row['documents']:,}",
+                    f"{row['bytes']:,}",
+                    f"{row['tokens']:,}",
+                    f"{row['tokens'] / max(tokens, 1):.2%}",
+                )
+                for row in report["languages"][:_MOST_LANGUAGES]
+            ],
+        )
+        if len(report["languages"]) > _MOST_LANGUAGES:
+            yield f"and {len(report['languages']) - _MOST_LANGUAGES:,} languages with fewer tokens."
+    yield "## What was done"
+    yield "\n".join(f"- {_cell(line)}" for line in _done(report, file))
+    yield from _rows_of_datasets(report, file)
+    yield from _mix(report)
+    yield "## How it was checked"
+    yield (
+        "For every row of a dataset that passed: each document is in the rows once and whole, and its"
+        " tokens decode to its text; columns are those that the objective defines; nothing leads from"
+        " one document to another. A small model was trained on the rows, if enough is there, and held"
+        " to gates. `report/index.html` has all numbers."
+    )
+    yield "## To make it again"
+    yield "\n".join(f"- {_cell(line)}" for line in _again(report, file))
+
+
+def _rows_of_datasets(report: RunReport, file: RunFile) -> Iterator[str]:
+    yield "## Datasets"
+    yield _table(
+        ("dataset", "objective", "split", "rows", "tokens", "verdict"),
+        [
+            (
+                dataset.name,
+                dataset.objective.kind,
+                split,
+                f"{totals['rows']:,}",
+                f"{totals['tokens']:,}",
+                report["verify"][dataset.name]["verdict"].upper()
+                if dataset.name in report["verify"]
+                else "not verified",
+            )
+            for dataset in file.datasets
+            for split, totals in report["datasets"].get(dataset.name, {}).items()
+        ],
+    )
+
+
+def _done(report: RunReport, file: RunFile) -> Iterator[str]:
+    documents = report["documents"]
+    yield f"{documents['read']:,} records were read"
+    for reason, count in documents["dropped"].items():
+        if count:
+            yield f"{count:,} were dropped: {said_of_reason(reason)}"
+    for method, count in documents.get("removed", {}).items():
+        yield f"{count:,} were removed: {said_of_reason(method)}"
+    if file.dedup.near:
+        near = file.dedup.minhash
+        yield f"near-duplicates: MinHash-LSH of {near.num_perm}, Jaccard similarity {near.threshold}"
+    for one in file.filters:
+        yield f"filter: {one.kind}"
+    if report["tokenizer"] is not None:
+        how = file.tokenizer.path or f"trained on the texts ({file.tokenizer.train.model})"
+        yield f"tokenizer: {how}, {report['tokenizer'].get('vocab_size', '?')} ids"
+
+
+def _mix(report: RunReport) -> Iterator[str]:
+    for name, mix in report.get("mix", {}).items():
+        yield f"## Mix of {_cell(name)}"
+        yield _table(
+            ("source", "tokens in rows", "share"),
+            [(one["source"], f"{one['tokens']:,}", f"{one['share']:.2%}") for one in mix["sources"]],
+        )
+
+
+def _again(report: RunReport, file: RunFile) -> Iterator[str]:
+    yield f"seed {file.seed}; the same inputs, run file and version give the same bytes"
+    if "made" in report:
+        made = report["made"]
+        libraries = ", ".join(f"{name} {version}" for name, version in made["libraries"].items())
+        yield f"Shardmill {made['shardmill']}, Python {made['python']}, {libraries}"
+    for name, splits in report["datasets"].items():
+        for split, totals in splits.items():
+            yield f"fingerprint of {name}/{split}: {totals['fingerprint']}"
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [headings, tuple("---" for _ in headings), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Return a text that Markdown shows as it is, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(printable(text).split()))

@@ -1,0 +1,73 @@
+"""Flow: how many documents and tokens come into each step of a run, and what becomes of them.
+
+read and clean      1,012 documents  ##########           12 not JSON
+remove duplicates   1,000            #########            80 nearly the same as a kept document
+encode                920            ########
+"""
+
+from dataclasses import dataclass
+
+from pipeline.report.content import FlowContent, RunReport
+from pipeline.report.words import said_of_reason, said_of_step
+
+_CHECKS = ("decode", "verify", "draw")
+_BESIDE = ("tokenizer",)
+"""Steps from which the flow does not go on: what they leave out comes back."""
+
+
+@dataclass(frozen=True)
+class FlowStage:
+    """One step of the flow."""
+
+    step: str
+    said: str
+    documents_in: int
+    documents_out: int
+    tokens_out: int | None
+    share: float
+    """Of the documents that were read, which are left, from 0 to 1; of copies more than 1."""
+    gone: tuple[tuple[str, int, str], ...]
+    """Why, how many, and of what: documents or tokens."""
+    is_beside: bool
+    held_out: int
+    """Documents that this step sets apart for validation."""
+
+
+def flow_stages(report: RunReport) -> list[FlowStage]:
+    """Return the steps of a run through which documents went, in the order of the flow."""
+    read = max(report["documents"]["read"], 1)
+    return [
+        _stage(name, flow, read, held_out=_held_out(report) if name == "split" else 0)
+        for name, flow in report["ledger"].items()
+        if not name.startswith(_CHECKS)
+    ]
+
+
+def _held_out(report: RunReport) -> int:
+    split = report["split"] or {}
+    found = split.get("held_out")
+    return int(str(found["documents"])) if isinstance(found, dict) else 0
+
+
+def _stage(name: str, flow: FlowContent, read: int, *, held_out: int) -> FlowStage:
+    gone = [
+        (
+            said_of_reason(reason),
+            tally["documents"] or tally["tokens"] or 0,
+            "documents" if tally["documents"] else "tokens",
+        )
+        for reason, tally in flow["gone"].items()
+        if tally["documents"] or tally["tokens"]
+    ]
+    left = flow["output"]["documents"]
+    return FlowStage(
+        step=name,
+        said=said_of_step(name),
+        documents_in=flow["input"]["documents"],
+        documents_out=left,
+        tokens_out=flow["output"]["tokens"],
+        share=left / read,
+        gone=tuple(gone),
+        is_beside=name in _BESIDE,
+        held_out=held_out,
+    )

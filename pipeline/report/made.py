@@ -1,0 +1,105 @@
+"""Made: when, with what and how long a run was made; what a reader asks before he trusts a report."""
+
+import platform
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypedDict
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.run_file.config import RunFile
+from pipeline.state.journal import read_log
+
+_LIBRARIES = ("numpy", "pyarrow", "sentencepiece", "tokenizers", "torch", "ray")
+_LONGEST = 200
+"""Characters of a setting; a longer one is in run.json."""
+
+
+class MadeContent(TypedDict):
+    """How a run was made."""
+
+    shardmill: str
+    python: str
+    libraries: dict[str, str]
+    began: str | None
+    """Of its first attempt, UTC; None without a log."""
+    ended: str | None
+    seconds: float
+    """Of all attempts."""
+    attempts: int
+    workers: int | None
+    """Of the last attempt."""
+    settings: dict[str, str]
+    """Those that differ from the defaults, as --set takes them; sources by their names."""
+
+
+class _Logged(BaseModel):
+    event: str
+    attempt: str
+    time: float
+    workers: int | None = None
+
+
+def made_of(file: RunFile, output: Path) -> MadeContent:
+    """Return how a run was made, from its log and its settings."""
+    events = list(_events(output))
+    spans: dict[str, tuple[float, float]] = {}
+    for event in events:
+        first, _ = spans.get(event.attempt, (event.time, 0.0))
+        spans[event.attempt] = first, event.time
+    workers = [event.workers for event in events if event.workers is not None]
+    return {
+        "shardmill": version("shardmill"),
+        "python": platform.python_version(),
+        "libraries": dict(_versions()),
+        "began": _instant(events[0].time) if events else None,
+        "ended": _instant(events[-1].time) if events else None,
+        "seconds": round(sum(last - first for first, last in spans.values()), 1),
+        "attempts": len(spans),
+        "workers": workers[-1] if workers else None,
+        "settings": dict(_settings(file)),
+    }
+
+
+def _events(output: Path) -> Iterator[_Logged]:
+    for line in read_log(output):
+        try:
+            yield _Logged.model_validate(line)
+        except ValidationError:  # a log is for people: what is damaged is left out
+            continue
+
+
+def _instant(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in _LIBRARIES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def _settings(file: RunFile) -> Iterator[tuple[str, str]]:
+    """Yield each setting that is not at its default, by its dotted key."""
+    for dataset in file.datasets:
+        yield f"datasets.{dataset.name}.objective.kind", dataset.objective.kind
+    content = file.model_dump(mode="json", exclude_defaults=True)
+    for key, value in content.items():
+        yield from _below(key, value)
+
+
+def _below(key: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from _below(f"{key}.{name}", one)
+    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        for number, one in enumerate(value):
+            rest = {name: inner for name, inner in one.items() if name != "name"}
+            yield from _below(f"{key}.{one.get('name', number)}", rest)
+    else:
+        said = str(value)
+        yield key, said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"

@@ -1,0 +1,86 @@
+"""Shown rows: the beginning of a row of each dataset, token by token, as the page draws it."""
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from pipeline.report.inspection import Role, describe_row, readable
+from pipeline.report.row_content import RowContent, TokenContent
+from pipeline.report.shown_content import ShownRow, ShownToken
+from stages.errors import ShardmillError
+
+_TOKENS = 160
+"""Of a sequence, that are shown."""
+_CSS = {Role.TEXT: "", Role.SILENT: "silent"}
+_SAID = {
+    Role.SPECIAL: "a special token",
+    Role.SENTINEL: "stands for a gap",
+    Role.MASKED: "masked; behind it, in brackets, what the model is to find",
+    Role.RANDOM: "another token in its place; in brackets, what the model is to find",
+    Role.KEPT: "shown as it is, and to be found all the same",
+    Role.REPLACED: "another token in its place, to be noticed; in brackets, what stood there",
+    Role.SILENT: "no loss falls on it",
+}
+
+
+def first_rows(output: Path, datasets: Mapping[str, Collection[str]]) -> dict[str, ShownRow]:
+    """Return the beginning of the first row of each dataset; of a damaged one `verify` says more.
+
+    Args:
+        output: folder of the run.
+        datasets: their names, with the splits that they have.
+    """
+    shown = {}
+    for name, splits in datasets.items():
+        split = next((one for one in ("train", "validation") if one in splits), None)
+        if split is not None:
+            with contextlib.suppress(ShardmillError):
+                shown[name] = shown_row(describe_row(output, name, split=split, row=0, epoch=0))
+    return shown
+
+
+def shown_row(row: RowContent) -> ShownRow:
+    """Return the beginning of a row."""
+    sequences = row["sequences"]
+    first = [token for one in sequences for token in one["tokens"][:_TOKENS]]
+    return {
+        "dataset": row["dataset"],
+        "split": row["split"],
+        "row": row["row"],
+        "epoch": row["epoch"],
+        "key": list(_key(first)),
+        "sequences": [
+            {
+                "name": one["name"],
+                "tokens": [
+                    _token(token, marks=_some_have_none(first)) for token in one["tokens"][:_TOKENS]
+                ],
+                "more": max(len(one["tokens"]) - _TOKENS, 0),
+            }
+            for one in sequences
+        ],
+    }
+
+
+def _token(token: TokenContent, *, marks: bool) -> ShownToken:
+    role = Role(token["role"])
+    css = _CSS.get(role, role.value)
+    if marks and token.get("loss"):
+        css = f"{css} loss".strip()
+    was = token.get("was")
+    return {"piece": readable(token["piece"]), "css": css, "was": None if was is None else readable(was)}
+
+
+def _key(tokens: list[TokenContent]) -> Iterator[tuple[str, str]]:
+    """Yield what the signs of some tokens mean."""
+    if _some_have_none(tokens):
+        yield "green", "a loss falls on it"
+    there = {token["role"] for token in tokens}
+    for role, said in _SAID.items():
+        if role.value in there:
+            yield role.value, said
+
+
+def _some_have_none(tokens: list[TokenContent]) -> bool:
+    """Say whether a loss falls on some tokens and not on others."""
+    return {token["loss"] for token in tokens if "loss" in token} == {True, False}

@@ -1,0 +1,82 @@
+"""Similarity: how alike removed documents were to those kept for them, and how large clusters are.
+
+Read from the evidence tables of deduplication, a row group at a time.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.run_file.config import RunFile
+from stages.dedup.lsh import band_shape
+
+BINS = 20
+"""Of similarity, from 0 to 1."""
+_MOST_COUNTED = 5_000_000
+"""Rows of the table of clusters that are counted; of more, their names would not fit into memory."""
+
+
+class SimilarityContent(TypedDict):
+    """How alike removed documents were to those kept for them."""
+
+    counts: list[int]
+    """Removed documents in each twentieth of similarity, from 0 to 1; identical ones are not in it."""
+    identical: int
+    threshold: float | None
+    """From which on near-duplicates are removed; None if they are not looked for."""
+    bands: int | None
+    rows: int | None
+    """Of a band: two documents of similarity s are compared with a chance of 1 - (1 - s^rows)^bands."""
+    clusters: dict[str, int] | None
+    """Clusters by the number of their documents, in powers of two; None of too many to count."""
+
+
+def similarity_of(file: RunFile, output: Path) -> SimilarityContent | None:
+    """Return how alike removed documents were; None of a run that has no table of them."""
+    removed, clusters = output / "dedup" / "removed.parquet", output / "dedup" / "clusters.parquet"
+    if not file.dedup.exact or not removed.exists():
+        return None
+    counts, identical = np.zeros(BINS, np.int64), 0
+    with pq.ParquetFile(removed) as table:
+        for group in range(table.num_row_groups):
+            found = table.read_row_group(group, columns=["similarity", "method"], use_threads=False)
+            same = np.asarray(found["method"].to_pylist()) == "exact"
+            values = found["similarity"].to_numpy(zero_copy_only=False)[~same]
+            identical += int(same.sum())
+            counts += _histogram(values[~np.isnan(values)])
+    near = file.dedup.minhash
+    bands, rows = band_shape(near.threshold, near.num_perm) if file.dedup.near else (None, None)
+    return {
+        "counts": [int(count) for count in counts],
+        "identical": identical,
+        "threshold": near.threshold if file.dedup.near else None,
+        "bands": bands,
+        "rows": rows,
+        "clusters": _cluster_sizes(clusters),
+    }
+
+
+def _histogram(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.histogram(values, bins=BINS, range=(0.0, 1.0))[0].astype(np.int64)
+
+
+def _cluster_sizes(path: Path) -> dict[str, int] | None:
+    """Return how many clusters have 2, 3 to 4, 5 to 8, ... documents."""
+    if not path.exists():
+        return None
+    sizes: Counter[str] = Counter()
+    with pq.ParquetFile(path) as table:
+        if table.metadata.num_rows > _MOST_COUNTED:
+            return None
+        for group in range(table.num_row_groups):
+            found = table.read_row_group(group, columns=["cluster"], use_threads=False)
+            sizes.update(found["cluster"].to_pylist())
+    powers = Counter((size - 1).bit_length() for size in sizes.values() if size > 1)
+    return {
+        "2" if power == 1 else f"{2 ** (power - 1) + 1:,} to {2**power:,}": powers[power]
+        for power in sorted(powers)
+    }

@@ -1,0 +1,110 @@
+"""Words: what the names of steps, reasons and gates mean, for people who have read nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+STEP_SAID: Mapping[str, str] = {
+    "scan": "list files",
+    "ingest": "read and clean",
+    "dedup": "remove duplicates",
+    "decontaminate": "remove evaluation items",
+    "cut": "cut repeated text",
+    "tokenizer": "train the tokenizer",
+    "split": "hold out documents",
+    "tokenize": "encode",
+    "sentences": "find sentences",
+    "replay": "add an earlier run",
+    "mix": "choose the mix",
+    "shard": "pack into rows",
+    "draw": "draw the objective",
+    "decode": "decode again",
+    "verify": "verify",
+}
+"""By step, without the dataset."""
+GONE_SAID: Mapping[str, str] = {
+    "bad_json": "not JSON",
+    "bad_record": "not an object with fields",
+    "bad_utf8": "not UTF-8",
+    "too_large": "over ingest.max_document_bytes",
+    "missing_text": "without a text",
+    "bad_dialogue": "not a dialogue",
+    "template_refuses": "refused by the chat template",
+    "too_short": "under ingest.min_chars",
+    "exact": "identical to a kept document",
+    "minhash": "nearly the same as a kept document",
+    "containment": "contained in a kept document",
+    "semantic": "of the same meaning as a kept document",
+    "contaminated": "holds an item of an evaluation set",
+    "emptied": "nothing left after cutting",
+    "held_out": "kept from the tokenizer, to measure it on",
+    "cut": "tokens in no row",
+}
+"""By reason; a filter's reason is said by its own name."""
+
+
+@dataclass(frozen=True)
+class GateWords:
+    """What a gate of the learning check asks, and why."""
+
+    title: str
+    why: str
+
+
+GATES: Mapping[str, GateWords] = {
+    "gain": GateWords(
+        "The model learned",
+        "On rows it has not seen, its loss is below what the frequencies of tokens alone give, in nats."
+        " If the labels had nothing to do with the inputs, there would be nothing to learn.",
+    ),
+    "gain_over_control": GateWords(
+        "It learned from the labels",
+        "A second model was trained on the same rows with shuffled labels. The first must gain several"
+        " times as much as that one.",
+    ),
+    "leak_floor": GateWords(
+        "The inputs do not show the answers",
+        "A loss that is too low would mean that a label can be read off its own inputs, as when labels"
+        " are off by one.",
+    ),
+    "order_ablation": GateWords(
+        "The order of tokens matters",
+        "With the tokens of each document shuffled, the loss must rise: rows hold texts, not bags"
+        " of words.",
+    ),
+    "finite_share": GateWords(
+        "Every loss is a number", "The share of training steps whose loss is finite."
+    ),
+    "isolation": GateWords(
+        "No document sees its neighbour",
+        "One document in a row was changed. The model's outputs for the document beside it may not move"
+        " at all, because attention ends where a document ends.",
+    ),
+    "isolation_shown": GateWords(
+        "The test of that can fail",
+        "Without the bounds of documents, the same change must move the outputs: the test before this"
+        " one would have seen a leak.",
+    ),
+    "resume": GateWords(
+        "Stopping and going on changes nothing",
+        "Training with a stop half-way was compared with training without: the largest difference of any"
+        " loss.",
+    ),
+    "twin": GateWords(
+        "The labels are those that the tokens give",
+        "A third model learned labels that were put together anew from the stored tokens: the difference"
+        " of the losses.",
+    ),
+}
+"""By gate."""
+
+
+def said_of_step(name: str) -> str:
+    """Return what a step does: "shard-clm" -> "pack into rows: clm"."""
+    step, _, dataset = name.partition("-")
+    said = STEP_SAID.get(step, step)
+    return f"{said}: {dataset}" if dataset else said
+
+
+def said_of_reason(reason: str) -> str:
+    """Return why documents are gone: "minhash" -> "nearly the same as a kept document"."""
+    return GONE_SAID.get(reason, f"filter {reason}")

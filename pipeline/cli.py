@@ -165,11 +165,9 @@ def verify(
 @app.command(
     short_help="Show a row, or the largest clusters of duplicates.", epilog=examples_of("inspect")
 )
-def inspect(
+def inspect(  # noqa: PLR0913  # one parameter an option
     folder: Folder,
-    dataset: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The dataset; not needed with --clusters.")
-    ] = None,
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="The dataset of the row.")] = None,
     row: Annotated[int, typer.Option(metavar="N", help="The row, in stored order.")] = 0,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="train or validation.")] = "train",
     epoch: Annotated[int, typer.Option(metavar="E", help="The epoch it is drawn for.")] = 0,
@@ -177,18 +175,30 @@ def inspect(
         bool,
         typer.Option("--clusters", help="Show the largest clusters of duplicates instead of a row."),
     ] = False,
+    document: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="Say what became of a document: its id, or PATH:LINE of a record."
+        ),
+    ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Show a row in readable form, or the largest clusters of duplicates."""
+    """Show a row in readable form, the largest clusters of duplicates, or the fate of a document."""
     from pipeline.commands import api
     from pipeline.report.clusters import print_clusters
+    from pipeline.report.fate import print_fate
     from pipeline.report.inspection import print_row
 
+    if document is not None:
+        print_fate(api.find_document(folder, document), as_json=as_json)
+        return
     if clusters:
         print_clusters(api.duplicates(folder), as_json=as_json)
         return
     if dataset is None:
-        raise typer.BadParameter("name the dataset, or give --clusters", param_hint="--dataset")
+        raise typer.BadParameter(
+            "name the dataset, or give --clusters or --document", param_hint="--dataset"
+        )
     print_row(api.inspect(folder, dataset, split=split, row=row, epoch=epoch), as_json=as_json)
 
 

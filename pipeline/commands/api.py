@@ -23,6 +23,7 @@ from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
 from pipeline.report.content import ExportReport, RunReport, StagesReport
 from pipeline.report.duplicates import ClusterContent
+from pipeline.report.fate import FateContent, fate_of
 from pipeline.report.forecast_content import Forecast
 from pipeline.report.initial import InitContent
 from pipeline.report.inspection import describe_row
@@ -217,6 +218,20 @@ def duplicates(folder: str | Path) -> list[ClusterContent]:
     """
     with disk_faults(_local(folder)):
         return describe_clusters(_local(folder))
+
+
+def find_document(folder: str | Path, document: str) -> list[FateContent]:
+    """Return what became of a document: read, dropped, removed and for which other, in rows.
+
+    Args:
+        folder: of the run.
+        document: its own id, the 32 digits of ours, or PATH:LINE of a record.
+
+    Raises:
+        ShardmillError: nothing is known of it.
+    """
+    with disk_faults(_local(folder)):
+        return fate_of(_local(folder), document)
 
 
 def export(

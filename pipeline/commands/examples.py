@@ -21,6 +21,7 @@ EXAMPLES = {
     "inspect": (
         "shardmill inspect out --dataset clm --row 3",
         "shardmill inspect out --clusters",
+        "shardmill inspect out --document a17",
     ),
     "export": (
         "shardmill export out --dataset clm --format megatron --to out-megatron",

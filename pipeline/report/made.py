@@ -1,7 +1,7 @@
 """Made: when, with what and how long a run was made; what a reader asks before he trusts a report."""
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -87,19 +87,26 @@ def _settings(file: RunFile) -> Iterator[tuple[str, str]]:
     """Yield each setting that is not at its default, by its dotted key."""
     for dataset in file.datasets:
         yield f"datasets.{dataset.name}.objective.kind", dataset.objective.kind
-    content = file.model_dump(mode="json", exclude_defaults=True)
-    for key, value in content.items():
+    yield from _below("", file)
+
+
+def _below(key: str, model: BaseModel) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a table that are not at their defaults."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if value != field.get_default(call_default_factory=True):
+            yield from _set(f"{key}.{name}".removeprefix("."), value)
+
+
+def _set(key: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, BaseModel):
         yield from _below(key, value)
-
-
-def _below(key: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _below(f"{key}.{name}", one)
-    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+    elif isinstance(value, tuple) and any(isinstance(one, BaseModel) for one in value):
         for number, one in enumerate(value):
-            rest = {name: inner for name, inner in one.items() if name != "name"}
-            yield from _below(f"{key}.{one.get('name', number)}", rest)
+            named = getattr(one, "name", number)
+            yield from (
+                (own, said) for own, said in _set(f"{key}.{named}", one) if own != f"{key}.{named}.name"
+            )
     else:
-        said = str(value)
+        said = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         yield key, said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"

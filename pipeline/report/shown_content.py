@@ -27,5 +27,6 @@ class ShownRow(TypedDict):
     split: str
     row: int
     epoch: int
-    key: list[tuple[str, str]]
+    key: list[list[str]]
+    """Signs, and what each means."""
     sequences: list[ShownSequence]

@@ -48,7 +48,7 @@ def shown_row(row: RowContent) -> ShownRow:
         "split": row["split"],
         "row": row["row"],
         "epoch": row["epoch"],
-        "key": list(_key(first)),
+        "key": [list(one) for one in _key(first)],
         "sequences": [
             {
                 "name": one["name"],

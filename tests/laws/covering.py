@@ -167,7 +167,9 @@ def alone_values() -> list[Value]:
 
 
 TRIED_ENDINGS = tuple(
-    one for one in ENDINGS if one.startswith(".py") or not one.startswith(ALL_CODE_ENDINGS)
+    one
+    for one in ENDINGS
+    if (plain := one.removesuffix(".gz").removesuffix(".zst")) == ".py" or plain not in ALL_CODE_ENDINGS
 )
 """Those that some combination has: of source code, whose files are read alike, one language alone."""
 
@@ -180,7 +182,7 @@ class _Turns:
 
     def take(self, fitting: Sequence[str]) -> str:
         """Return the one that was used least."""
-        name = min(fitting, key=lambda one: self._left[one])
+        name = min((one for one in fitting if one in self._left), key=lambda one: self._left[one])
         self._left[name] += 1
         return name
 
@@ -189,7 +191,7 @@ class _Turns:
 def covering() -> tuple[Combination, ...]:
     """Return combinations that cover all pairs, and every ending and form."""
     chance = Random(18)  # noqa: S311  # which records, not what bytes
-    endings, forms = _Turns(ENDINGS), _Turns(list(FORMS))
+    endings, forms = _Turns(TRIED_ENDINGS), _Turns(list(FORMS))
     missing, chosen = set(all_pairs()), list[Combination]()
     while missing:
         one = _grown(_begun(missing), missing, forms)

@@ -22,7 +22,7 @@ FILES = (
     InputFile("mixed", "a.jsonl", Path("/here/a.jsonl"), 10_000, "aa"),
     InputFile("mixed", "b.jsonl", Path("/here/b.jsonl"), 20_000, "bb"),
 )
-INGEST = {"unit_size": "200KiB", "min_chars": 20}
+INGEST = {"unit_size": "400KiB", "min_chars": 20}
 SOURCE = {"name": "mixed", "paths": ["*.jsonl*"], "id_column": "id", "language": {"column": "lang"}}
 TRAIN = {"vocab_size": 4096, "sample_size": "1MiB"}
 PACKING = {"seq_len": 256, "shards": 2}

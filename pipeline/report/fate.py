@@ -1,0 +1,139 @@
+"""Fate: what became of one document, from the evidence that the steps of a run left.
+
+read       web: web-0.jsonl, position 4,096, 1,203 bytes, language en
+removed    nearly the same as a kept document: similarity 0.912 to a17 of source web
+in rows    clm/train, shard 00003, 312 tokens
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.words import said_of_reason
+from stages.errors import ConfigError
+from stages.store.folders import files_below
+
+_OURS = re.compile(r"[0-9a-f]{32}")
+_PLACE = re.compile(r"(.+):(\d+)")
+Row = Mapping[str, Any]
+Wanted = list[list[tuple[str, str, object]]]
+"""Columns and their values, as pyarrow takes them: any of these lists."""
+
+
+class FateContent(TypedDict):
+    """One thing that is known of a document."""
+
+    what: str
+    """read, dropped, removed, contaminated, or in rows."""
+    said: str
+    file: str
+    """The table that says so, relative to the run."""
+
+
+def fate_of(folder: Path, name: str) -> list[FateContent]:
+    """Return what became of a document, in the order of the steps.
+
+    Args:
+        folder: of the run; its generations are looked through too.
+        name: the document's own id, or the 32 hexadecimal digits of ours, or PATH:LINE of a record.
+
+    Raises:
+        ConfigError: nothing is known of it.
+    """
+    order = ("read", "dropped", "removed", "contaminated", "in rows")
+    found = sorted(_found(folder, name), key=lambda one: (order.index(one["what"]), one["file"]))
+    if not found:
+        raise ConfigError(
+            f"--document {name}: nothing here knows it; give the id that id_column names, the 32 digits"
+            " of a report, or PATH:LINE of a record that was dropped, as drops.parquet writes them"
+        )
+    return found
+
+
+def print_fate(found: list[FateContent], *, as_json: bool) -> None:
+    """Print what became of a document."""
+    if as_json:
+        print_json(found)
+        return
+    table = PlainTable("what", "how", "from")
+    for one in found:
+        table.add(one["what"], one["said"], one["file"])
+    PlainConsole().show(table)
+
+
+def _found(folder: Path, name: str) -> Iterator[FateContent]:
+    for path in sorted(files_below(folder)):
+        inside = path.relative_to(folder).as_posix()
+        parts = inside.split("/")
+        if path.suffix != ".parquet" or "work" in parts or "tmp" in parts:
+            continue
+        for what, said in _told(path, parts, name):
+            yield {"what": what, "said": said, "file": inside}
+
+
+def _told(path: Path, parts: list[str], name: str) -> Iterator[tuple[str, str]]:
+    """Yield what a table says of a document."""
+    if path.name == "drops.parquet":
+        yield from _dropped(path, name)
+    elif path.name == "documents.parquet" and "ingest" in parts:
+        yield from _read(path, parts[parts.index("ingest") + 1], name)
+    elif path.name == "documents.parquet" and "datasets" in parts:
+        dataset, split = parts[parts.index("datasets") + 1 :][:2]
+        for row in _rows(path, _named(path, name)):
+            yield "in rows", f"{dataset}/{split}, shard {parts[-2]}, {row['tokens']:,} tokens"
+    elif path.name == "removed.parquet":
+        yield from _removed(path, name)
+    elif path.name == "contaminated.parquet":
+        for row in _rows(path, _named(path, name)):
+            yield "contaminated", f"item {row['item_id'] or row['item']} of {row['set']}"
+
+
+def _dropped(path: Path, name: str) -> Iterator[tuple[str, str]]:
+    place = _PLACE.fullmatch(name)
+    if place is not None:
+        for row in _rows(path, [[("path", "=", place[1]), ("line", "=", int(place[2]))]]):
+            yield "dropped", f"{said_of_reason(row['reason'])}: {row['detail']}"
+
+
+def _read(path: Path, source: str, name: str) -> Iterator[tuple[str, str]]:
+    for row in _rows(path, _named(path, name), without=("text",)):
+        place = f"{source}: {row['path']}, position {row['position']:,}"
+        yield "read", f"{place}, {row['text_bytes']:,} bytes, language {row['language']}"
+
+
+def _removed(path: Path, name: str) -> Iterator[tuple[str, str]]:
+    for row in _rows(path, _named(path, name)):
+        kept = f"{row['kept_own_id'] or row['kept_id']} of source {row['kept_source']}"
+        alike = "" if row["similarity"] is None else f", similarity {row['similarity']:.3f}"
+        yield "removed", f"{said_of_reason(row['method'])}: {kept}{alike}"
+
+
+def _named(path: Path, name: str) -> Wanted | None:
+    """Return what finds a document by its own id or by ours; None in a table that has neither."""
+    schema = pq.read_schema(path)
+    wanted: Wanted = []
+    if "own_id" in schema.names:
+        wanted.append([("own_id", "=", name)])
+    if "id" in schema.names and _OURS.fullmatch(name):
+        is_text = pa.types.is_string(schema.field("id").type)
+        wanted.append([("id", "=", name if is_text else bytes.fromhex(name))])
+    return wanted or None
+
+
+def _rows(
+    path: Path,
+    wanted: Wanted | None,
+    *,
+    without: tuple[str, ...] = (),
+) -> list[Row]:
+    """Return the rows of a table that are wanted."""
+    if wanted is None:
+        return []
+    columns = [name for name in pq.read_schema(path).names if name not in without]
+    rows: list[Row] = pq.read_table(path, columns=columns, filters=wanted).to_pylist()
+    return rows

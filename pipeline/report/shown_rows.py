@@ -68,7 +68,15 @@ def _token(token: TokenContent, *, marks: bool) -> ShownToken:
     if marks and token.get("loss"):
         css = f"{css} loss".strip()
     was = token.get("was")
-    return {"piece": readable(token["piece"]), "css": css, "was": None if was is None else readable(was)}
+    return {
+        "piece": _on_a_line(token["piece"]),
+        "css": css,
+        "was": None if was is None else _on_a_line(was),
+    }
+
+
+def _on_a_line(piece: str) -> str:
+    return readable(piece).replace("\n", "")  # which stands behind the sign for it
 
 
 def _key(tokens: list[TokenContent]) -> Iterator[tuple[str, str]]:

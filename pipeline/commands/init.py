@@ -19,6 +19,7 @@ from pipeline.init.write import run_file_text
 from pipeline.inputs.files import find_inputs
 from pipeline.planning.existing import find_tokenizer
 from pipeline.report.initial import InitContent, InitSource
+from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file
 from stages.errors import ConfigError
 
@@ -130,13 +131,21 @@ def _write(text: str, output: Path) -> None:
         file.write(text)
     draft = Path(file.name)
     try:
-        run = load_run_file(draft)
+        run = _load(draft, output)
         find_inputs(run, output.parent)
         find_tokenizer(run, output.parent)
         draft.chmod(0o666 & ~_umask())
         draft.replace(output)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _load(draft: Path, output: Path) -> RunFile:
+    """Load a run file that lies under another name until it is known to be one."""
+    try:
+        return load_run_file(draft)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(str(draft), str(output))) from error
 
 
 def _umask() -> int:
@@ -154,6 +163,7 @@ def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defa
             "bytes": source.size,
             "documents": round(source.documents),
             "text_bytes": round(source.text_bytes),
+            "bad": round(source.bad, 4),
             "text": source.choice.chat or source.choice.text or "the file",
         }
         for source in draft.sources

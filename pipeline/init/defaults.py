@@ -12,7 +12,7 @@ from pipeline.init.sources import Draft
 MIB = 1 << 20
 _BYTES_A_PIECE = 512
 """Text for each piece of a vocabulary: of less, its last pieces are of words seen a few times."""
-_VOCABULARIES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
+_VOCABULARIES = (600, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 _LARGE_VOCABULARY = 64_000
 _MANY_LANGUAGES = 4
 _ENOUGH_FOR_LARGE = 1 << 30

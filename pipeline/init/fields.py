@@ -13,6 +13,7 @@ _TEXTS = ("text", "content", "body", "raw_content", "document", "article", "stor
 """Usual names of the field of the text, the most usual first."""
 _PAIRS = (
     ("prompt", "completion"),
+    ("prompt", "response"),
     ("instruction", "output"),
     ("instruction", "response"),
     ("question", "answer"),
@@ -57,7 +58,8 @@ class FieldChoice:
 
 def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
     """Say which field of some records holds what."""
-    names = tuple(dict.fromkeys(name for record in records for name in column_names(record)))
+    found = (name for record in records for name in column_names(record))
+    names = tuple(name for name in dict.fromkeys(found) if name)
     whole = tuple(dict.fromkeys(name for record in records for name in record))
     chat = next((name for name in _first(names + whole, _DIALOGUES) if _turns(records, name)), None)
     text, section = (None, None) if chat is not None else _text(records, names)

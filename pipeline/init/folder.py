@@ -36,6 +36,8 @@ class FileUse(StrEnum):
     MADE = "in a folder of code that others wrote or a program made"
     UNKNOWN = "no reader knows it"
     EMPTY = "empty"
+    LINK = "a link to what is read already, or to nothing"
+    IRREGULAR = "no regular file"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class FolderFile:
     size: int
     """Bytes on disk."""
     use: FileUse
+    link: str = ""
+    """Path of the folder that is a link and that it lies in."""
 
     @property
     def reader(self) -> Reader:
@@ -82,10 +86,23 @@ def files_below(folder: Path) -> list[FolderFile]:
     if not folder.is_dir():
         kind = "no folder" if folder.exists() else "no such folder"
         raise ConfigError(f"{folder}: {kind}; name the folder that holds the texts")
-    places = local_matches(ANY_DEPTH, folder, key=str(folder))
-    files = (place for place in places if not is_folder(place, key=str(folder)) and place.is_file())
-    found = [_file(place, place.relative_to(folder).as_posix()) for place in files]
+    places = sorted(local_matches(ANY_DEPTH, folder, key=str(folder)))
+    files = [place for place in places if not is_folder(place, key=str(folder))]
+    plain = {place for place in files if not _link_of(place, folder) and not place.is_symlink()}
+    read = {place.resolve() for place in plain}
+    found = []
+    for place in files:
+        is_read = place not in plain and place.resolve() in read
+        read.add(place.resolve())
+        found.append(_file(place, folder, is_read=is_read))
     return sorted(found, key=lambda file: file.path)
+
+
+def _link_of(place: Path, folder: Path) -> str:
+    """Return the folder that is a link and that a file lies in, relative to the root; or nothing."""
+    parents = [one for one in place.parents if one.is_relative_to(folder) and one != folder]
+    links = [one for one in reversed(parents) if one.is_symlink()]
+    return links[0].relative_to(folder).as_posix() if links else ""
 
 
 def made_folders(files: Sequence[FolderFile]) -> tuple[str, ...]:
@@ -99,9 +116,14 @@ def made_folders(files: Sequence[FolderFile]) -> tuple[str, ...]:
     )
 
 
-def _file(place: Path, path: str) -> FolderFile:
+def _file(place: Path, folder: Path, *, is_read: bool) -> FolderFile:
+    path, link = place.relative_to(folder).as_posix(), _link_of(place, folder)
+    if is_read or not place.exists():
+        return FolderFile(path, place, 0, FileUse.LINK, link)
+    if not place.is_file():
+        return FolderFile(path, place, 0, FileUse.IRREGULAR, link)
     size = place.stat().st_size
-    return FolderFile(path, place, size, _use(path, size))
+    return FolderFile(path, place, size, _use(path, size), link)
 
 
 def _use(path: str, size: int) -> FileUse:

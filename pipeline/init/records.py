@@ -19,6 +19,7 @@ from stages.reading.decompress import COMPRESSIONS, stream_chunks
 from stages.reading.delimited import CSV, TSV
 from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
+from stages.reading.lines import BYTE_ORDER_MARK
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, StreamReader
 from stages.reading.records import FieldMapping
@@ -46,6 +47,8 @@ class Looked:
     plain_bytes: float
     """Decompressed, in all."""
     is_utf8: bool = True
+    bad: int = 0
+    """Records among those looked at that are no objects, or have other columns than the header."""
     fault: str = ""
     """Why nothing can be read of it; empty if something can."""
 
@@ -83,20 +86,22 @@ def _stream(place: Path, reader: StreamReader, size: int) -> Looked:
         documents = 1.0 if reader.is_whole else max(1.0, plain / 8192)
         return Looked((), text, documents, plain, is_utf8)
     records: list[Mapping[str, object]] = []
-    ends = 0
+    ends = bad = 0
     for record, end in islice(_records(chunks, reader, ended=ended), _RECORDS):
-        records.append(record)
+        if record is None:
+            bad += 1
+        else:
+            records.append(record)
         ends = end
-    documents = (
-        len(records) if ended and len(records) < _RECORDS else len(records) * plain / max(ends, 1)
-    )
-    return Looked(tuple(records), "", documents, plain)
+    count = len(records) + bad
+    documents = count if ended and count < _RECORDS else count * plain / max(ends, 1)
+    return Looked(tuple(records), "", documents, plain, bad=bad)
 
 
 def _records(
     chunks: list[bytes], reader: Reader, *, ended: bool
-) -> Iterator[tuple[Mapping[str, object], int]]:
-    """Yield the objects at the beginning of a stream, each with the place where it ends."""
+) -> Iterator[tuple[Mapping[str, object] | None, int]]:
+    """Yield the records at the beginning of a stream, each with its end; None is a bad one."""
     if reader in (CSV, TSV):
         yield from _rows(b"".join(chunks), "," if reader is CSV else "\t")
         return
@@ -110,23 +115,23 @@ def _records(
                 yield {}, piece.position + piece.size
                 continue
             try:
-                value = orjson.loads(piece.data)
+                value = orjson.loads(piece.data.removeprefix(BYTE_ORDER_MARK))
             except orjson.JSONDecodeError:
-                continue
-            if isinstance(value, Mapping):
-                yield value, piece.position + piece.size
+                value = None
+            yield value if isinstance(value, Mapping) else None, piece.position + piece.size
     except DataError:
         if ended:
             raise
 
 
-def _rows(data: bytes, delimiter: str) -> Iterator[tuple[Mapping[str, object], int]]:
+def _rows(data: bytes, delimiter: str) -> Iterator[tuple[Mapping[str, object] | None, int]]:
     text = data.decode("utf-8-sig", errors="replace")
     lines = text.splitlines(keepends=True)
     reader = csv.DictReader(lines, delimiter=delimiter)
     for row in reader:
         end = sum(map(len, lines[: reader.line_num]))
-        yield {name: value for name, value in row.items() if name is not None}, end
+        fits = None not in row and None not in row.values()
+        yield row if fits else None, end
 
 
 def _table(place: Path, reader: Reader) -> Looked:

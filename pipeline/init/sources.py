@@ -64,6 +64,8 @@ class DraftSource:
     """One for all of it."""
     encoding: str | None = None
     """Another than UTF-8."""
+    bad: float = 0.0
+    """Share of the records looked at that give no document."""
     foreign: float = 0.0
     """Share of the files looked at that are not UTF-8."""
     languages: tuple[str, ...] = ()
@@ -118,6 +120,7 @@ def draft_sources(folders: Sequence[Path]) -> Draft:
     sources: list[DraftSource] = []
     left_out: Counter[str] = Counter()
     examples: dict[str, str] = {}
+    _refuse_twice(folders)
     for folder in folders:
         files = files_below(folder)
         code = sum(file.size for file in files if file.use is FileUse.CODE)
@@ -145,6 +148,14 @@ def draft_sources(folders: Sequence[Path]) -> Draft:
         raise ConfigError(_nothing(folders, left_out, examples))
     named = _with_names(sources)
     return Draft(named, tuple((why, count, examples[why]) for why, count in left_out.most_common()))
+
+
+def _refuse_twice(folders: Sequence[Path]) -> None:
+    """Refuse a folder that is named twice, or that lies in another: its files would be read twice."""
+    for number, folder in enumerate(folders):
+        for other in (*folders[:number], *folders[number + 1 :]):
+            if folder.resolve().is_relative_to(other.resolve()):
+                raise ConfigError(f"{folder}: lies in {other}, which is read too; name one of the two")
 
 
 def _unknown(files: Sequence[FolderFile]) -> str:
@@ -223,7 +234,9 @@ def _sources(
 def _why_unread(looked: Looked) -> str:
     if looked.fault:
         return looked.fault
-    return "no field of its records holds a text" if looked.records else "no record is in it"
+    if looked.records:
+        return "no field of its records holds a text"
+    return "its records are no objects with fields" if looked.bad else "no record is in it"
 
 
 def _see(file: FolderFile) -> _SeenFile:
@@ -282,9 +295,17 @@ def _source(
         exclude=exclude,
         language=language or (None if choice.language else _language_of(files)),
         encoding="cp1252" if sum(not seen.is_utf8 for _, seen, _ in looked) > len(looked) / 2 else None,
+        bad=_bad(records, choice, sum(seen.bad for _, seen, _ in looked)),
         foreign=sum(not seen.is_utf8 for _, seen, _ in looked) / max(len(looked), 1),
         languages=_named_languages(records, choice),
     )
+
+
+def _bad(records: Sequence[Mapping[str, object]], choice: FieldChoice, broken: int) -> float:
+    """Return the share of records that are broken, or have nothing where the text should be."""
+    column = choice.chat or choice.text
+    empty = sum(find_column(one, column)[1] is None for one in records) if column else 0
+    return (broken + empty) / max(len(records) + broken, 1)
 
 
 def _text_bytes(
@@ -324,7 +345,7 @@ def _patterns(
     ]
     made = made_folders(caught)
     rest = [file for file in caught if not any(glob_matches(file.path, glob) for glob in made)]
-    return patterns, (*made, *sorted(_exactly(file.path) for file in rest))
+    return patterns, (*made, *sorted({_exactly(file.link or file.path) for file in rest}))
 
 
 def _exactly(path: str) -> str:

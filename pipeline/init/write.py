@@ -14,6 +14,8 @@ from pipeline.init.tasks import TaskPlan
 _UPWARD = 2
 """Folders above the run file that a relative path may go up; a farther one is written whole."""
 _WIDTH = 98
+_USUAL_BAD = 0.03
+"""Share of records without a document, of those looked at, up to which the default bound is left."""
 _AMONG = 6
 """Languages that are named in a comment."""
 
@@ -56,21 +58,13 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
         f"{files} of {source.format}: about {source.documents:,.0f} documents and"
         f" {size_said(source.text_bytes)} of text."
     )
+    if source.bad:
+        yield from _comment(f"{source.bad:.0%} of the records that were looked at give no document.")
     yield "[[sources]]"
     yield f"name = {_text(source.name)}"
     yield f"paths = {_list(_joined(folder, pattern) for pattern in source.patterns)}"
     yield f"root = {_text(folder)}"
-    if source.exclude:
-        yield f"exclude = {_list(source.exclude)}"
-    if source.encoding is not None:
-        why = f"    # a guess: {source.foreign:.0%} of the files are not UTF-8"
-        yield f"encoding = {_text(source.encoding)}{why}"
-    elif source.foreign:
-        yield from _comment(
-            f"{source.foreign:.0%} of the files are not UTF-8. They are dropped and counted; more than"
-            " 5% of all (ingest.max_bad_fraction) stop the run. Convert them, or move them to a"
-            " source of their own with its encoding."
-        )
+    yield from _files(source)
     if choice.chat is not None:
         yield from _comment(f"Roles: {', '.join(choice.roles)}. The assistant's turns are learned.")
         yield f'chat = {{ column = {_text(choice.chat)}, template = "chatml"{_learn(choice.roles)} }}'
@@ -88,6 +82,21 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
     else:
         named = f" (records name one each, in {choice.licence!r})" if choice.licence else ""
         yield f'# license = "CC-BY-4.0"    # of these texts, for the report{named}'
+
+
+def _files(source: DraftSource) -> Iterator[str]:
+    """Yield what is said of the files of a source: those left out, and their encoding."""
+    if source.exclude:
+        yield f"exclude = {_list(source.exclude)}"
+    if source.encoding is not None:
+        why = f"    # a guess: {source.foreign:.0%} of the files are not UTF-8"
+        yield f"encoding = {_text(source.encoding)}{why}"
+    elif source.foreign:
+        yield from _comment(
+            f"{source.foreign:.0%} of the files are not UTF-8. They are dropped and counted; more than"
+            " 5% of all (ingest.max_bad_fraction) stop the run. Convert them, or move them to a"
+            " source of their own with its encoding."
+        )
 
 
 def _learn(roles: Sequence[str]) -> str:
@@ -119,6 +128,7 @@ def _settings(draft: Draft, defaults: Defaults, tokenizer: str | None) -> list[l
             "# Shorter documents are dropped and counted; unit_size is the text that is done at a time.",
             "[ingest]",
             "min_chars = 1",
+            *_bad_bound(draft),
             f'unit_size = "{defaults.unit_size >> 20}MiB"',
         ],
         [
@@ -133,6 +143,17 @@ def _settings(draft: Draft, defaults: Defaults, tokenizer: str | None) -> list[l
             "[validation]",
             f"fraction = {defaults.validation}",
         ],
+    ]
+
+
+def _bad_bound(draft: Draft) -> list[str]:
+    """Return the bound on records that give no document, where the usual one would stop the run."""
+    worst = max(source.bad for source in draft.sources)
+    if worst <= _USUAL_BAD:
+        return []
+    bound = min(1.0, round(worst * 1.2 + 0.05, 2))
+    return [
+        f"max_bad_fraction = {bound}    # see the records that give no document, above; usual is 0.05"
     ]
 
 

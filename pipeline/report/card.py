@@ -93,7 +93,7 @@ def _text(report: RunReport, file: RunFile) -> Iterator[str]:
     kept = documents.get("kept", documents["read"])
     yield (
         f"{kept:,} documents, {tokens:,} tokens in {len(report['languages']):,} languages, made by"
-        f" Shardmill from {len(file.sources):,} sources."
+        f" Shardmill from {len(file.sources):,} source{'s' * (len(file.sources) != 1)}."
     )
     yield "## Sources"
     yield _table(
@@ -124,6 +124,9 @@ def _text(report: RunReport, file: RunFile) -> Iterator[str]:
     yield "\n".join(f"- {_cell(line)}" for line in _done(report, file))
     yield from _rows_of_datasets(report, file)
     yield from _mix(report)
+    if not report["verify"]:
+        yield "The run has not come to its end: nothing of it is verified."
+        return
     yield "## How it was checked"
     yield (
         "For every row of a dataset that passed: each document is in the rows once and whole, and its"

@@ -1,5 +1,6 @@
 """What a terminal shows of a run file that was written for some folders."""
 
+from shlex import quote
 from typing import TypedDict
 
 from rich.table import Table
@@ -18,6 +19,8 @@ class InitSource(TypedDict):
     documents: int
     text_bytes: int
     text: str
+    bad: float
+    """Share of the records looked at that give no document."""
 
 
 class LeftOut(TypedDict):
@@ -61,11 +64,17 @@ def print_init(content: InitContent, *, as_json: bool) -> None:
         )
     console.show(table)
     console.line()
+    for source in content["sources"]:
+        if source["bad"]:
+            console.line(
+                f"{source['name']}: {source['bad']:.0%} of the records looked at give no document"
+            )
     for left in content["left_out"]:
         files = f"{left['files']:,} file{'s' * (left['files'] != 1)}"
         console.line(f"not read: {files}, {left['why']}: {left['example']}")
     console.line(f"task {content['task']}: {content['reason']}")
     console.line(f"{content['run_file']}: written, for about {content['tokens']:,} tokens. Next:")
     console.line()
-    console.line(f"  shardmill plan {content['run_file']} --output {content['output']} --sample 10%")
-    console.line(f"  shardmill run {content['run_file']} --output {content['output']}")
+    place = f"{quote(content['run_file'])} --output {quote(content['output'])}"
+    console.line(f"  shardmill plan {place} --sample 10%")
+    console.line(f"  shardmill run {place}")

@@ -109,4 +109,5 @@ def _set(key: str, value: object) -> Iterator[tuple[str, str]]:
             )
     else:
         said = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        said = said.lower() if isinstance(value, bool) else said
         yield key, said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"

@@ -1,6 +1,7 @@
 """Init: what lies in a folder becomes a run file that runs, and says why it is as it is."""
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -353,3 +354,45 @@ def test_a_limited_run_is_a_trial_over_the_first_documents_of_each_source(tmp_pa
     other = called(*trial, "--limit", "8", *given, cwd=tmp_path)
     assert other.returncode == 2
     assert "--replace" in other.stderr
+
+
+def test_records_that_give_no_document_are_said_and_the_run_is_not_stopped_by_them(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "web"
+    folder.mkdir()
+    lines = [json.dumps({"text": text if n % 2 else None}) for n, text in enumerate(TEXTS)]
+    (folder / "a.jsonl").write_text("\n".join([*lines, "[1]", "7"]), encoding="utf-8")
+    content = init(tmp_path, "web")
+    assert content["sources"][0]["bad"] == pytest.approx(
+        (len(TEXTS) / 2 + 2) / (len(TEXTS) + 2), abs=1e-3
+    )
+    run = load_run_file(tmp_path / "run.toml", ["dedup.near=false", "verify.learning=false"])
+    report = run_session(RunRequest(run, tmp_path, tmp_path / "out", 0, until="ingest"), stream=None)
+    assert report["documents"]["dropped"]["missing_text"] == len(TEXTS) / 2
+
+
+def test_links_are_read_once_and_what_is_no_file_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "web"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "a.txt").write_text(TEXTS[0], encoding="utf-8")
+    (folder / "again.txt").symlink_to(folder / "deep" / "a.txt")
+    (folder / "nowhere.txt").symlink_to(folder / "none.txt")
+    (folder / "deep" / "loop").symlink_to(folder)
+    os.mkfifo(folder / "pipe.txt")
+    content = init(tmp_path, "web")
+    assert [source["files"] for source in content["sources"]] == [1]
+    assert {left["why"] for left in content["left_out"]} == {
+        "a link to what is read already, or to nothing",
+        "no regular file",
+    }
+    with pytest.raises(ConfigError, match="which is read too; name one of the two"):
+        init(tmp_path, "web", "web/deep", replace=True)
+
+
+def test_the_fields_of_records_may_have_no_name(tmp_path: Path) -> None:
+    folder = tmp_path / "web"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(json.dumps({"": "long text " * 9, "t": "x"}), encoding="utf-8")
+    init(tmp_path, "web")
+    assert load_run_file(tmp_path / "run.toml").sources[0].text_column == "t"

@@ -18,6 +18,22 @@ from stages.errors import ConfigError
 from stages.reading.decompress import reading_stream
 
 
+def limited_folder(output: Path) -> Path:
+    """Return the folder beside a run that holds the first documents of its sources."""
+    return output.with_name(f"{output.name}.inputs")
+
+
+def limited_note(run: RunFile, output: Path) -> str | None:
+    """Say that a run is a trial over the first documents of its sources, or return None."""
+    folder = limited_folder(output.resolve())
+    if not any(Path(path).parent == folder for source in run.sources for path in source.paths):
+        return None
+    return (
+        f"a trial: run with --limit, so it read no more than the first documents of each source, which"
+        f" are copied to {folder}; for all of them, run without --limit into another folder"
+    )
+
+
 def limit_inputs(run: RunFile, base: Path, folder: Path, *, limit: int) -> RunFile:
     """Write the first documents of each source, and return the run over these.
 

@@ -135,11 +135,7 @@ def summarise(
             for name, record in records.items()
             if record.ledger is not None
         },
-        "skipped": {
-            files.source: {str(why): count for why, count in files.by.items()}
-            for files in skipped
-            if files.by
-        },
+        "skipped": _skipped(skipped),
         "documents": _documents(file, records),
         "tokenizer": None if tokenizer is None else _plain(tokenizer),
         "warnings": [
@@ -165,6 +161,10 @@ def summarise(
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
     return report
+
+
+def _skipped(skipped: Sequence[SkippedFiles]) -> dict[str, dict[str, int]]:
+    return {one.source: {str(why): n for why, n in one.by.items()} for one in skipped if one.by}
 
 
 def _datasets(records: Records) -> dict[str, dict[str, SplitContent]]:

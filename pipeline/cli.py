@@ -79,7 +79,7 @@ def plan(
 ) -> None:
     """Show what a run would do, and why; change nothing."""
     from pipeline.commands import api
-    from pipeline.report.forecast import print_forecast
+    from pipeline.report.forecast import print_forecast, require_room
     from pipeline.report.terminal import print_plan
 
     if sample is None or not as_json:
@@ -90,6 +90,7 @@ def plan(
             run_file, output, share=sample, settings=settings, stream=progress(quiet=quiet)
         )
         print_forecast(found, as_json=as_json)
+        require_room(found)
 
 
 @app.command(epilog=examples_of("run"))

@@ -8,6 +8,7 @@ follows the kept documents, such as tokens, counts them still. How a tokenizer t
 text would encode is not known either. So there are at most as many tokens.
 """
 
+import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,17 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
         disk = {name: _size(folder / "run" / name) for name in _KEPT}
         by_library = library_seconds(folder / ("again" if report is not first else "run"))
     measured = MeasuredSample(sample, report, first, by_library=by_library, disk=disk)
-    return scaled_up(measured, request.file, notes=notes, duplicates=duplicates)
+    return scaled_up(
+        measured, request.file, notes=notes, duplicates=duplicates, room=_room(request.output)
+    )
+
+
+def _room(output: Path) -> tuple[str, int]:
+    """Return the nearest folder that is there, and the bytes that a run has there for itself."""
+    output = output.absolute()
+    place = next(folder for folder in (output, *output.parents) if folder.is_dir())
+    held = _size(output) if place == output else 0
+    return str(place), shutil.disk_usage(place).free + held
 
 
 def _duplicates(

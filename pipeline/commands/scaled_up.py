@@ -74,9 +74,18 @@ def scaled_up(
     run: RunFile,
     *,
     notes: list[str],
+    room: tuple[str, int],
     duplicates: DuplicatesForecast | None = None,
 ) -> Forecast:
-    """Return what is expected of a run."""
+    """Return what is expected of a run.
+
+    Args:
+        sample: what its run over a sample gave.
+        run: the run.
+        notes: what people should know of the sample.
+        room: the folder it is written to, and the bytes that it may take there.
+        duplicates: what is expected to be removed.
+    """
     documents, drawn = sample.report["documents"], sample.drawn
     languages = list(_languages(sample))
     steps = list(_steps(sample, run, languages))
@@ -99,6 +108,8 @@ def scaled_up(
         steps=steps,
         cpu_seconds=round(sum(step["cpu_seconds"] for step in steps), 1),
         disk={name: sample.scaled(size) for name, size in sample.disk.items() if size},
+        place=room[0],
+        disk_free=room[1],
         memory=list(_memory(sample, run)),
         most_workers=_most_workers(run),
         notes=notes,

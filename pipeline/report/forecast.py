@@ -6,8 +6,9 @@ from pipeline.engine.memory import MIB
 from pipeline.report.duplicates import duplicates_lines
 from pipeline.report.fairness import first_languages
 from pipeline.report.forecast_content import Forecast
-from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.plain import PlainConsole, PlainTable, bar, print_json
 from pipeline.report.terminal import MAX_LANGUAGES
+from stages.errors import ConfigError
 
 
 def print_forecast(found: Forecast, *, as_json: bool) -> None:
@@ -20,39 +21,67 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     console.line(
         f"Forecast from {found['records']:,} records, {found['share']:.2%} of the bytes of the inputs:"
     )
-    table = PlainTable("documents", "about").right()
-    table.add("read", f"{found['read']:,}")
-    for reason, count in found["dropped"].items():
-        table.add(f"  dropped: {reason}", f"{count:,}")
-    for reason, count in found["removed"].items():
-        table.add(f"  removed: {reason}", f"{count:,}")
-    table.add("kept", f"{found['kept']:,}")
+    table = PlainTable("documents", "about", "").right()
+    for what, count in _documents(found):
+        table.add(what, f"{count:,}", bar(count, found["read"]))
     console.show(table)
     for line in [] if found["duplicates"] is None else duplicates_lines(found["duplicates"]):
         console.line(line)
     for line in (*_cuts_lines(found), *_contamination_lines(found)):
         console.line(line)
     console.line()
-    table = PlainTable("language", "documents", "bytes", "tokens")
+    table = PlainTable("language", "documents", "bytes", "tokens", "")
     shown, others = first_languages(found["languages"], MAX_LANGUAGES)
     for row in [*shown, *([] if others is None else [others])]:
-        table.add(row["language"], *(f"{row[key]:,}" for key in ("documents", "bytes", "tokens")))
+        cells = (f"{row[key]:,}" for key in ("documents", "bytes", "tokens"))
+        table.add(row["language"], *cells, bar(row["tokens"], found["tokens"]))
     console.show(table.right())
     console.line()
-    table = PlainTable("step", "CPU seconds")
+    table = PlainTable("step", "CPU seconds", "")
     for step in found["steps"]:
-        table.add(step["step"], f"{step['cpu_seconds']:,.0f}")
-    table.add("all", f"{found['cpu_seconds']:,.0f}")
+        seconds = step["cpu_seconds"]
+        table.add(step["step"], f"{seconds:,.0f}", bar(seconds, found["cpu_seconds"]))
+    table.add("all", f"{found['cpu_seconds']:,.0f}", "")
     console.show(table.right())
     console.line()
-    disk = ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in found["disk"].items())
-    console.line(f"on disk: {disk}")
+    needed = sum(found["disk"].values())
+    table = PlainTable("on disk", "MB", "")
+    for name, size in found["disk"].items():
+        table.add(name, f"{size / 1e6:,.0f}", bar(size, needed))
+    table.add("all", f"{needed / 1e6:,.0f}", "")
+    console.show(table.right())
+    console.line(f"free at {found['place']}: {found['disk_free'] / 1e6:,.0f} MB")
+    console.line()
     held = (f"{row['bytes'] / MIB:,.0f} MiB with {row['workers']}" for row in found["memory"])
     console.line(f"memory at the peak, by workers: about {', '.join(held)}")
     room = found["most_workers"]
     console.line(f"resources.memory has room for {room:,} worker{'s' * (room != 1)} in every step")
     for note in found["notes"]:
         console.line(f"note: {note}")
+
+
+def require_room(found: Forecast) -> None:
+    """Refuse a run that the disk will not hold.
+
+    Raises:
+        ConfigError: less is free than the run is expected to need.
+    """
+    needed = sum(found["disk"].values())
+    if needed > found["disk_free"]:
+        raise ConfigError(
+            f"{found['place']}: has {found['disk_free'] / 1e6:,.0f} MB free, and the run is expected to"
+            f" need {needed / 1e6:,.0f} MB; free some, or name an --output on another disk"
+        )
+
+
+def _documents(found: Forecast) -> Iterator[tuple[str, int]]:
+    """Yield what becomes of documents, and of how many."""
+    yield "read", found["read"]
+    for reason, count in found["dropped"].items():
+        yield f"  dropped: {reason}", count
+    for reason, count in found["removed"].items():
+        yield f"  removed: {reason}", count
+    yield "kept", found["kept"]
 
 
 def _cuts_lines(found: Forecast) -> Iterator[str]:

@@ -66,6 +66,10 @@ class Forecast(TypedDict):
     cpu_seconds: float
     disk: dict[str, int]
     """Bytes by folder of the run."""
+    place: str
+    """The folder of the run, or the nearest one above it that is there."""
+    disk_free: int
+    """Bytes that are free there, and those that the run holds already."""
     memory: list[MemoryForecast]
     """By workers, up to a few."""
     most_workers: int

@@ -6,6 +6,7 @@ emoji are off, since a language named "[/]" would end the program otherwise.
 
 import codecs
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ from pipeline.system.printable import printable, printable_json
 STANDARD_OUTPUT = Path("/dev/stdout")
 MAX_CELL = 80
 """Characters of a cell: other people's ids and languages may be of any length."""
-
-
+_BAR = 24
+"""Characters of a full bar."""
 _UNBOUND = 10_000
 """A width that no table has."""
 
@@ -88,9 +89,9 @@ class PlainTable(Table):
         self.add_row(*(Text(printable(cell)) for cell in cells))
 
     def right(self) -> "PlainTable":
-        """Return the table with all columns but the first set to the right."""
+        """Return the table with all columns but the first, and those of bars, set to the right."""
         for column in self.columns[1:]:
-            column.justify = "right"
+            column.justify = "right" if column.header else "left"
         return self
 
 
@@ -115,6 +116,16 @@ def print_json(value: Any) -> None:
     with printing():
         sys.stdout.write(printable_json(value, ascii_only=not whole) + "\n")
         sys.stdout.flush()
+
+
+def bar(part: float, whole: float) -> str:
+    """Return a bar for a part of a whole; a part that is not 0 has one.
+
+    3, 4 -> three quarters of a full bar; of # if the output's encoding has no blocks
+    """
+    encoding = codecs.lookup(sys.stdout.encoding or "utf-8").name
+    sign = "█" if encoding.startswith("utf") else "#"
+    return sign * math.ceil(_BAR * part / whole) if part > 0 else ""
 
 
 def shortened(text: str) -> str:

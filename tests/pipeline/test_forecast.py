@@ -4,6 +4,7 @@ Nothing but a temporary folder is written to, and what a sample cannot tell is s
 """
 
 import gzip
+import io
 import json
 import subprocess
 import sys
@@ -16,8 +17,9 @@ import pytest
 
 from pipeline.commands.forecast import forecast_run
 from pipeline.inputs.sample import draw_sample
-from pipeline.report.forecast import print_forecast
+from pipeline.report.forecast import print_forecast, require_room
 from pipeline.report.forecast_content import Forecast
+from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError
@@ -84,6 +86,7 @@ _ALONE = """
 import json, sys
 from pathlib import Path
 from pipeline.commands.forecast import forecast_run
+from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest
 file, folder, share = RunFile.model_validate_json(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
@@ -128,6 +131,23 @@ def test_a_sample_of_all_is_the_run(whole: Forecast, folder: Path, tmp_path: Pat
     assert found["tokens"] == pytest.approx(tokens, rel=0.01)
     assert [step["step"] for step in found["steps"]] == [step["step"] for step in report["steps"]]
     assert found["disk"].keys() == {"ingest", "dedup", "tokens", "datasets", "commits"}
+
+
+def test_a_run_that_the_disk_will_not_hold_is_refused(whole: Forecast) -> None:
+    found = whole
+    assert Path(found["place"]).is_dir()
+    assert found["disk_free"] > sum(found["disk"].values()), "of this machine"
+    require_room(found)
+    full = Forecast(**{**found, "disk_free": sum(found["disk"].values()) - 1})
+    with pytest.raises(ConfigError, match="free some, or name an --output on another disk"):
+        require_room(full)
+
+
+def test_bars_are_as_long_as_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for encoding, sign in (("utf-8", "█"), ("latin-1", "#")):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+        assert [bar(part, 8) for part in (0, 1e-9, 4, 8)] == ["", sign, sign * 12, sign * 24]
+    assert bar(0, 0) == ""
 
 
 def test_the_disk_of_cuts_is_forecast_too(folder: Path) -> None:

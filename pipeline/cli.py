@@ -17,6 +17,7 @@ from pipeline.commands.options import (
     Overrides,
     Quiet,
     RunFileArgument,
+    Verbose,
     local,
     progress,
     share,
@@ -113,6 +114,7 @@ def run(  # noqa: PLR0913  # one parameter an option
     ] = None,
     overrides: Overrides = None,
     quiet: Quiet = False,  # noqa: FBT002  # typer's way
+    verbose: Verbose = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Run, or resume: what is committed is not done again."""
@@ -129,6 +131,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         limit=limit,
         settings=overrides or (),
         stream=progress(quiet=quiet),
+        verbose=verbose,
     )
     print_report(report, as_json=as_json)
     _require_pass(report)

@@ -23,7 +23,7 @@ from pipeline.engine import tasks, watch
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
 from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
-from pipeline.session import session
+from pipeline.session import opening
 from pipeline.session.session import RunRequest, run_session
 from stages.filtering import language
 from stages.reading.decompress import stream_chunks
@@ -137,7 +137,7 @@ def no_care_of_memory() -> Iterator[None]:
     Both are a tenth of a small run. Runs on Ray and in processes of their own do, and tests of either.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "MemoryWatch", _Glance)
+        patch.setattr(opening, "MemoryWatch", _Glance)
         patch.setattr(tasks, "release_freed_memory", lambda: None)
         yield
 

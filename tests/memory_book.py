@@ -64,7 +64,7 @@ class MemoryBatch:
     book: MemoryBook
     name: str
 
-    def advance(self, *, more: bool) -> None:
+    def advance(self, *, more: bool, documents: int = 0) -> None:  # a batch is told
         """Count one finished task."""
 
     def grow(self, tasks: int) -> None:

@@ -88,6 +88,7 @@ def run(  # noqa: PLR0913  # one parameter an option
     limit: int | None = None,
     settings: Sequence[str] = (),
     stream: TextIO | None = None,
+    verbose: bool = False,
 ) -> RunReport:
     """Run, or resume, and return the report; what is committed is not done again.
 
@@ -101,6 +102,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         limit: documents of each source that are read, for a trial; they are copied to `output`.inputs.
         settings: keys of the run file to change, such as "packing.seq_len=1024".
         stream: where progress is shown.
+        verbose: whether each unit of work is told there when it is done.
 
     Raises:
         ShardmillError: as its message says; what is committed stays.
@@ -119,7 +121,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         with disk_faults(place):
             file = limit_inputs(request.file, request.base, place, limit=limit)
         request = dataclasses.replace(request, file=file)
-    return run_session(request, stream=stream)
+    return run_session(request, stream=stream, verbose=verbose)
 
 
 def verify(

@@ -74,6 +74,9 @@ Overrides = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also show each unit of work when it is done.")
+]
 
 
 def progress(*, quiet: bool) -> TextIO | None:

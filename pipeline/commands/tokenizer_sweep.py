@@ -30,7 +30,8 @@ from pipeline.report.sweep_picture import draw_sweep
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.load import load_run_file
 from pipeline.run_file.wording import what_must_be
-from pipeline.session.session import RunRequest, open_execution, run_session
+from pipeline.session.opening import open_execution
+from pipeline.session.session import RunRequest, run_session
 from pipeline.steps.selection import last_selecting
 from pipeline.steps.step import Job
 from pipeline.steps.tokenizer.load import FOLDER

@@ -17,8 +17,8 @@ from pipeline.state.commits import Outcome
 class PhaseProgress(Protocol):
     """A phase as people see it."""
 
-    def advance(self, *, more: bool) -> None:
-        """Count one finished task; `more` says that it was followed by another."""
+    def advance(self, *, more: bool, documents: int = 0) -> None:
+        """Count one finished task and its documents; `more` says that it was followed by another."""
         ...
 
     def grow(self, tasks: int) -> None:
@@ -143,7 +143,7 @@ class PhaseRun:
         assert self._batch is not None, "there was something to do"
         chain = self._chain_of.pop(task.unit)
         following = self._resumed(self._noted(task, self.book.keep(task, outcome), chain), chain)
-        self._batch.advance(more=following is not None)
+        self._batch.advance(more=following is not None, documents=documents_of(outcome.record))
         self._left -= following is None
         if self.is_done and self.phase.each is None:
             self.end()
@@ -173,6 +173,13 @@ class PhaseRun:
         if task is not None:
             self._chain_of[task.unit] = chain
         return task
+
+
+def documents_of(record: Mapping[str, Any]) -> int:
+    """Return how many documents went into a unit of work, as its record says; 0 if it counts none."""
+    flow = record.get("flow")
+    count = flow["input"]["documents"] if isinstance(flow, dict) else record.get("documents")
+    return count if isinstance(count, int) else 0
 
 
 def fitting(work: PhaseRun, memory: int, workers: int) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import SCAN
 from pipeline.state.journal import LOCK, LOG, STATUS
+from pipeline.state.metrics import METRICS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError
 from stages.store.folders import files_below
@@ -17,7 +18,7 @@ from stages.store.folders import files_below
 PLAN = "run.json"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
 """The first part of a URL as a path has it: `s3:`, and `simplecache::s3:` of a chain of URLs."""
-_BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, SCAN, "inputs.json"}
+_BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, SCAN, "inputs.json", METRICS}
 """What a run that was stopped early leaves in a folder that holds nothing else."""
 _OF_THE_DISK = "lost+found"
 

@@ -10,7 +10,7 @@ from pipeline.engine.phase import Phase
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.engine.resources import WorkerResources
-from pipeline.engine.step_run import PhaseProgress, StepRun, one_phase
+from pipeline.engine.step_run import PhaseProgress, StepRun, documents_of, one_phase
 from pipeline.engine.tasks import Task
 from pipeline.engine.watch import MemoryWatch, Peak
 from pipeline.state.commit_object import Commit, Reported
@@ -21,6 +21,7 @@ from pipeline.state.storage import TEMPORARY
 from pipeline.steps.held import HeldRecord, compare_files, held_files
 from pipeline.steps.records import StepRecord
 from pipeline.steps.step import StepPlan
+from pipeline.system.printable import show_bytes
 from stages.ledger import Flow
 from stages.store.digests import FileDigest, digest_file, sync_files
 
@@ -81,6 +82,7 @@ class Execution:
         commit = self.commits.put(task.step, task.unit, task.fingerprint, outcome)
         metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
         self.journal.log("commit", step=task.step, unit=task.unit, **metrics)
+        self.progress.tell_unit(lambda: _unit_line(task, outcome))
         return commit
 
     def give(self, task: Task, *, waited: float = 0.0) -> None:
@@ -128,6 +130,7 @@ class Execution:
         commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome, passing=passing)
         self.commits.release(step.name, passing)
         self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
+        self.progress.end_step()
         return commit
 
     def changed_files(self, step: StepPlan, files: Mapping[str, FileDigest]) -> dict[str, str]:
@@ -169,6 +172,17 @@ class Execution:
             self._engine.close()
 
 
+def _unit_line(task: Task, outcome: Outcome) -> str:
+    """Say what a unit of work took and made."""
+    documents, size = documents_of(outcome.record), sum(one.bytes for one in outcome.files.values())
+    counted = f"{documents:,} documents, " if documents else ""
+    seconds, peak = outcome.metrics.get("seconds", 0.0), outcome.metrics.get("peak_rss", 0.0)
+    return (
+        f"  {task.step} {task.unit}: {counted}{show_bytes(size)} written, {seconds:.1f} s,"
+        f" a worker of {show_bytes(peak)}"
+    )
+
+
 @dataclass(eq=False)
 class _PhaseBar:
     """A phase at work, in the log and before people's eyes."""
@@ -178,9 +192,9 @@ class _PhaseBar:
     progress: BatchProgress
     peak: Peak
 
-    def advance(self, *, more: bool) -> None:
-        """Count one finished task."""
-        self.progress.advance(more=more)
+    def advance(self, *, more: bool, documents: int = 0) -> None:
+        """Count one finished task and its documents."""
+        self.progress.advance(more=more, documents=documents)
 
     def grow(self, tasks: int) -> None:
         """Count tasks that were not known before."""

@@ -45,6 +45,7 @@ class Runner:
                     runs[plan.name] = self._run_of(step, scope, plan)
                 else:
                     self._recall(step, scope, whole)
+        self.execution.progress.count_steps(done=len(names) - len(runs), total=len(names))
         checks = [*self._checks(runs)]
         checks += checks_of_earlier(runs, self.scope.earlier, plan=self.plan, execution=self.execution)
         checks += checks_of_replayed(runs, self.scope.replayed, plan=self.plan, execution=self.execution)

@@ -6,17 +6,13 @@ The only way to resume is to run again; what is committed is not done twice.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.engine.memory import Need
-from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
-from pipeline.engine.watch import MemoryWatch
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
@@ -36,14 +32,15 @@ from pipeline.run_file.generators import require_generators
 from pipeline.session.audit import audit, changed_plan
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
+from pipeline.session.opening import open_execution
 from pipeline.session.reporting import reported
 from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import SCAN, Commits
-from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
-from pipeline.state.storage import LocalStorage, make_folder, new_attempt, sweep
+from pipeline.state.journal import STATUS, run_lock
+from pipeline.state.storage import LocalStorage, make_folder
 from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.step import INGEST
@@ -51,7 +48,6 @@ from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import NAMES, planned_steps, step_needs
 from pipeline.system.disk_faults import disk_faults, making
-from pipeline.system.stopping import reason_of, signals_stop, tidying
 from stages.errors import ConfigError, Stopped, VerificationError
 from stages.store.folders import entries
 
@@ -115,8 +111,10 @@ def _plan_one(request: RunRequest) -> list[StepStatus]:
     return own
 
 
-def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
+def run_session(request: RunRequest, *, stream: TextIO | None, verbose: bool = False) -> RunReport:
     """Run all steps up to `until`, of each generation of the folder; give the report.
+
+    `verbose` tells each unit of work when it is done.
 
     Raises:
         ShardmillError: as its message says; what is committed stays.
@@ -124,11 +122,11 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
     own, *later = generation_requests(request)
     if later and request.replace and decides_anew(own):
         own, later = request, []  # as one run over all files
-    report = _run_one(own, stream=stream)
+    report = _run_one(own, stream=stream, verbose=verbose)
     if not later:
         return report
     with run_lock(own.output):  # nobody changes what later generations are decided against
-        reports = {one.output.name: _run_one(one, stream=stream) for one in later}
+        reports = {one.output.name: _run_one(one, stream=stream, verbose=verbose) for one in later}
     return _with_generations(report, reports)
 
 
@@ -149,7 +147,7 @@ def _with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunR
     return {**report, "passed": passed, "generations": dict(later)}
 
 
-def _run_one(request: RunRequest, *, stream: TextIO | None) -> RunReport:
+def _run_one(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> RunReport:
     """Run all steps of one generation up to `until`; give its report."""
     if request.until is not None and request.until not in NAMES:
         raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(NAMES)}")
@@ -162,7 +160,9 @@ def _run_one(request: RunRequest, *, stream: TextIO | None) -> RunReport:
     with making(request.output, "--output"):
         make_folder(request.output.absolute())
     resources = WorkerResources(request.workers, request.address, request.file.resources.memory)
-    with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
+    with open_execution(
+        request.output, resources, needs=needs, stream=stream, verbose=verbose
+    ) as execution:
         report = _steps(request, execution)
         execution.journal.status(_outcome(report), until=request.until)
         return report
@@ -252,38 +252,6 @@ def _refuse_findings(report: AuditReport) -> None:
 def _outcome(report: RunReport) -> str:
     """Say in one word how a session ended."""
     return {True: "done", False: "failed verification", None: "stopped as asked"}[report["passed"]]
-
-
-@contextmanager
-def open_execution(
-    output: Path, resources: WorkerResources, *, needs: Mapping[str, Need], stream: TextIO | None
-) -> Iterator[Execution]:
-    """Hold a run's folder and give the means to work in it; leave both in order."""
-    attempt = new_attempt()
-    with disk_faults(output), run_lock(output), signals_stop():
-        sweep(output)
-        end_last_line(output)
-        journal = Journal(output, attempt)
-        journal.log("start", workers=resources.workers)
-        progress = Progress(journal, stream)
-        root = output.resolve()
-        commits = Commits(LocalStorage(root))
-        watch = MemoryWatch(resources.memory, progress.note)
-        execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
-        try:
-            with watch:
-                yield execution
-        except BaseException as error:
-            with tidying():
-                journal.log("stop", error=f"{type(error).__name__}: {error}")
-                journal.status("stopped", error=reason_of(error))
-            raise
-        finally:
-            with tidying():
-                progress.close()
-                execution.close()
-                sweep(output)
-        journal.log("stop")
 
 
 def _steps(request: RunRequest, execution: Execution) -> RunReport:

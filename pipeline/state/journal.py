@@ -2,6 +2,7 @@
 
     DIR/log.jsonl      one line an event: start, workers, dispatch, commit, step, stop; times only here
     DIR/status.json    the state now, replaced whole
+    DIR/metrics.prom   the same for Prometheus
     DIR/lock           held by the one process that may write
 
 None of it is an artifact: the bytes of shards never depend on it.
@@ -19,6 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from pipeline.state.metrics import METRICS, PhaseMetrics, RunMetrics, metrics_text
 from pipeline.state.state_files import as_model, read_object, require_file
 from pipeline.system.disk_faults import named
 from pipeline.system.regular_files import open_regular
@@ -69,9 +71,44 @@ class Journal:
     def status(self, state: str, **fields: Any) -> None:
         """Replace the status."""
         content = {"state": state, "attempt": self._attempt, "pid": os.getpid(), **fields}
-        beside = self._root / f".{STATUS}.{self._attempt}"
-        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        beside.replace(self._root / STATUS)
+        self._replace(STATUS, json.dumps(content, indent=1) + "\n")
+
+    def metrics(
+        self,
+        *,
+        running: bool,
+        seconds: float,
+        steps: tuple[int, int],
+        warnings: int,
+        memory: tuple[int, int],
+        phases: tuple[PhaseMetrics, ...],
+    ) -> None:
+        """Replace metrics.prom.
+
+        Args:
+            running: whether the run is at work.
+            seconds: of this call.
+            steps: how many are whole, and how many there are.
+            warnings: how many were told.
+            memory: bytes held, and the limit.
+            phases: those at work.
+        """
+        found = RunMetrics(
+            self._root.resolve().name,
+            running,
+            round(time.time(), 3),
+            seconds,
+            *steps,
+            warnings,
+            *memory,
+            phases,
+        )
+        self._replace(METRICS, metrics_text(found))
+
+    def _replace(self, name: str, text: str) -> None:
+        beside = self._root / f".{name}.{self._attempt}"
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(self._root / name)
 
 
 def end_last_line(root: Path) -> None:

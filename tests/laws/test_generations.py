@@ -34,7 +34,14 @@ from tests.laws.tiny_run import tiny_run
 
 pytestmark = pytest.mark.slow
 
-VOLATILE = {"lock", "log.jsonl", "status.json", "report/report.json", "report/index.html"}
+VOLATILE = {
+    "lock",
+    "log.jsonl",
+    "status.json",
+    "metrics.prom",
+    "report/report.json",
+    "report/index.html",
+}
 
 
 def lines() -> list[bytes]:

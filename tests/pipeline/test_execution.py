@@ -11,7 +11,7 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.step_run import StepRun, one_phase
 from pipeline.engine.tasks import Task, Workspace
 from pipeline.session.execution import Execution
-from pipeline.session.session import open_execution
+from pipeline.session.opening import open_execution
 from pipeline.state.commit_object import Commit
 from pipeline.steps.step import StepPlan
 from stages.config import Config

@@ -111,7 +111,7 @@ def test_texts_that_stand_twice_stay_both(folder: Path) -> None:
 
 def test_a_second_call_does_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = quick()
-    ignored = {"log.jsonl", "status.json", "report", "verify", "run.json", "lock"}
+    ignored = {"log.jsonl", "status.json", "metrics.prom", "report", "verify", "run.json", "lock"}
 
     def times() -> dict[Path, int]:
         return {

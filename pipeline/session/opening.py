@@ -1,0 +1,64 @@
+"""Opening: a run's folder is held by one process, which leaves it in order however it ends."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from pipeline.engine.memory import Need
+from pipeline.engine.progress import Progress
+from pipeline.engine.resources import WorkerResources
+from pipeline.engine.watch import MemoryWatch
+from pipeline.session.execution import Execution
+from pipeline.state.commits import Commits
+from pipeline.state.journal import Journal, end_last_line, run_lock
+from pipeline.state.storage import LocalStorage, new_attempt, sweep
+from pipeline.system.disk_faults import disk_faults
+from pipeline.system.stopping import reason_of, signals_stop, tidying
+
+
+@contextmanager
+def open_execution(
+    output: Path,
+    resources: WorkerResources,
+    *,
+    needs: Mapping[str, Need],
+    stream: TextIO | None,
+    verbose: bool = False,
+) -> Iterator[Execution]:
+    """Hold a run's folder and give the means to work in it; leave both in order.
+
+    Args:
+        output: folder of the run.
+        resources: workers and memory.
+        needs: the memory that a worker of each step may take.
+        stream: where progress is shown.
+        verbose: whether each unit of work is told.
+    """
+    attempt = new_attempt()
+    with disk_faults(output), run_lock(output), signals_stop():
+        sweep(output)
+        end_last_line(output)
+        journal = Journal(output, attempt)
+        journal.log("start", workers=resources.workers)
+        progress = Progress(journal, stream, verbose=verbose)
+        root = output.resolve()
+        commits = Commits(LocalStorage(root))
+        watch = MemoryWatch(resources.memory, progress.note)
+        progress.watch_memory(lambda: watch.held, resources.memory)
+        execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
+        try:
+            with watch:
+                yield execution
+        except BaseException as error:
+            with tidying():
+                journal.log("stop", error=f"{type(error).__name__}: {error}")
+                journal.status("stopped", error=reason_of(error))
+            raise
+        finally:
+            with tidying():
+                progress.close()
+                progress.keep_metrics(running=False)
+                execution.close()
+                sweep(output)
+        journal.log("stop")

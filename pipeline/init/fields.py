@@ -77,16 +77,28 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
 
 
 def text_lengths(records: Iterable[Mapping[str, object]], choice: FieldChoice) -> list[int]:
-    """Return the characters of each record's text."""
+    """Return the bytes of each record's text."""
     lengths = []
     for record in records:
         if choice.chat is not None:
             turns = find_column(record, choice.chat)[1]
-            lengths.append(sum(map(len, _contents(turns))))
+            lengths.append(sum(map(_size, _contents(turns) or ())))
         elif choice.text is not None:
             parts = [find_column(record, name)[1] for name in (choice.text, choice.section) if name]
-            lengths.append(sum(len(part) for part in parts if isinstance(part, str)))
+            lengths.append(sum(_size(part) for part in parts if isinstance(part, str)))
     return lengths
+
+
+def gives_document(record: Mapping[str, object], choice: FieldChoice) -> bool:
+    """Say whether a record holds what is read as a document: texts, or turns."""
+    if choice.chat is not None:
+        return _contents(find_column(record, choice.chat)[1]) is not None
+    names = [name for name in (choice.text, choice.section) if name is not None]
+    return all(isinstance(find_column(record, name)[1], str) for name in names)
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
 
 
 def _text(
@@ -94,9 +106,10 @@ def _text(
 ) -> tuple[str | None, str | None]:
     """Return the field of the text, and one that continues it."""
     strings = {name: found for name in names if (found := _strings(records, name))}
+    by_lower = {name.lower(): name for name in strings}
     for prompt, target in _PAIRS:
-        if prompt in strings and target in strings and _TEXTS[0] not in strings:
-            return prompt, target
+        if prompt in by_lower and target in by_lower and _TEXTS[0] not in by_lower:
+            return by_lower[prompt], by_lower[target]
     usual = next(_first(tuple(strings), _TEXTS), None)
     if usual is not None:
         return usual, None
@@ -149,10 +162,11 @@ def _turns(records: Sequence[Mapping[str, object]], name: str) -> tuple[str, ...
     return tuple(sorted(counts, key=lambda role: (-counts[role], role)))
 
 
-def _contents(messages: object) -> list[str]:
+def _contents(messages: object) -> list[str] | None:
+    """Return what the turns of a dialogue say; None if it is none."""
     if not isinstance(messages, list):
-        return []
+        return None
     try:
         return [turn.content for turn in dialogue_of(messages)]
     except NoDialogueError:
-        return []
+        return None

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from pipeline.inputs.listing import ANY_DEPTH, is_folder, local_matches
 from stages.errors import ConfigError
 from stages.reading.decompress import COMPRESSIONS
-from stages.reading.reader import Reader, TextSplit
+from stages.reading.reader import Reader, StreamReader, TextSplit
 from stages.reading.source_code import CODE_ENDINGS
 from stages.reading.table import ENDINGS, reader_of
 
@@ -24,7 +24,7 @@ _FOR_MACHINES = ("dataset_info.json", "dataset_dict.json", "dataset_infos.json",
 _OF_OTHERS = ("node_modules", "__pycache__", "site-packages", "vendor", "_vendor", "third_party")
 """Folders of code that others wrote, or a program, wherever they are."""
 _BUILT = ("build", "dist", "target")
-"""Likewise, but deeper in a tree these may be modules."""
+"""Likewise, but deeper in a tree these may be modules, and beside no code they are data."""
 
 
 class FileUse(StrEnum):
@@ -70,6 +70,11 @@ class FolderFile:
     def language(self) -> str | None:
         """The language of source code; None of any other file."""
         return _LANGUAGES.get(_unpacked(self.ending))
+
+    @property
+    def is_built(self) -> bool:
+        """Whether it is in a folder that programs make beside source code."""
+        return self.top.lower() in _BUILT
 
     @property
     def top(self) -> str:
@@ -133,12 +138,13 @@ def _use(path: str, size: int) -> FileUse:
         return FileUse.UNKNOWN
     if not size:
         return FileUse.EMPTY
-    if set(folders) & set(_OF_OTHERS) or (folders and folders[0] in _BUILT):
+    if set(folders) & set(_OF_OTHERS):
         return FileUse.MADE
     ending = next(ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.endswith(ending))
     if _unpacked(ending) in _LANGUAGES:
         return FileUse.CODE
-    if name in _FOR_MACHINES or name.startswith(_NOTES):
+    is_text = isinstance(reader, StreamReader) and reader.is_whole
+    if name in _FOR_MACHINES or (is_text and name.startswith(_NOTES)):
         return FileUse.NOTE
     return FileUse.DATA
 

@@ -1,6 +1,5 @@
 """Write: a run file as text, with the reason beside each choice."""
 
-import json
 import os
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ _UPWARD = 2
 _WIDTH = 98
 _USUAL_BAD = 0.03
 """Share of records without a document, of those looked at, up to which the default bound is left."""
+_ESCAPED = '"\\'
 _AMONG = 6
 """Languages that are named in a comment."""
 
@@ -228,7 +228,14 @@ def _printable(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    """Return a string of TOML; unlike JSON, it knows no halves of characters beyond U+FFFF."""
+    return f'"{"".join(map(_letter, text))}"'
+
+
+def _letter(letter: str) -> str:
+    if letter in _ESCAPED:
+        return f"\\{letter}"
+    return letter if letter.isprintable() else f"\\U{ord(letter):08x}"
 
 
 def _list(texts: Iterable[str]) -> str:

@@ -115,9 +115,8 @@ def run(  # noqa: PLR0913  # one parameter an option
         replace=replace,
     )
     if limit is not None:
-        place = request.output.with_name(f"{request.output.name}.inputs")
-        with disk_faults(place):
-            file = limit_inputs(request.file, request.base, place, limit=limit)
+        with disk_faults(request.output.resolve().parent):
+            file = limit_inputs(request.file, request.base, request.output, limit=limit)
         request = dataclasses.replace(request, file=file)
     return run_session(request, stream=stream)
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from pipeline.inputs.listing import ANY_DEPTH, is_folder, local_matches
+from pipeline.inputs.own_files import COMMITS, LOG, TRIAL
 from stages.errors import ConfigError
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.reader import Reader, StreamReader, TextSplit
@@ -38,6 +39,7 @@ class FileUse(StrEnum):
     EMPTY = "empty"
     LINK = "a link to what is read already, or to nothing"
     IRREGULAR = "no regular file"
+    RUN = "in the folder of a run, which wrote it"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class FolderFile:
     """Bytes on disk."""
     use: FileUse
     link: str = ""
-    """Path of the folder that is a link and that it lies in."""
+    """Path of the folder that it lies in and that is a link, or a run's."""
 
     @property
     def reader(self) -> Reader:
@@ -94,13 +96,25 @@ def files_below(folder: Path) -> list[FolderFile]:
     places = sorted(local_matches(ANY_DEPTH, folder, key=str(folder)))
     files = [place for place in places if not is_folder(place, key=str(folder))]
     plain = {place for place in files if not _link_of(place, folder) and not place.is_symlink()}
+    runs = _run_folders(files)
     read = {place.resolve() for place in plain}
     found = []
     for place in files:
+        run = next((one for one in runs if place.is_relative_to(one)), None)
+        if run is not None:
+            path, inside = (one.relative_to(folder).as_posix() for one in (place, run))
+            found.append(FolderFile(path, place, 0, FileUse.RUN, inside.removeprefix(".")))
+            continue
         is_read = place not in plain and place.resolve() in read
         read.add(place.resolve())
         found.append(_file(place, folder, is_read=is_read))
     return sorted(found, key=lambda file: file.path)
+
+
+def _run_folders(files: Sequence[Path]) -> list[Path]:
+    """Return the folders of runs among the files, and those of the inputs of their trials."""
+    runs = [one.parent for one in files if one.name == LOG and (one.parent / COMMITS).is_dir()]
+    return [*runs, *(run.with_name(f"{run.name}{TRIAL}") for run in runs)]
 
 
 def _link_of(place: Path, folder: Path) -> str:

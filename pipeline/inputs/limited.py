@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import FoundFile, find_inputs
+from pipeline.inputs.own_files import TRIAL
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.sample import sample_line, sample_source
 from pipeline.run_file.config import RunFile, Source
@@ -18,19 +19,20 @@ from stages.errors import ConfigError
 from stages.reading.decompress import reading_stream
 
 
-def limit_inputs(run: RunFile, base: Path, folder: Path, *, limit: int) -> RunFile:
+def limit_inputs(run: RunFile, base: Path, output: Path, *, limit: int) -> RunFile:
     """Write the first documents of each source, and return the run over these.
 
     Args:
         run: the whole run; earlier runs among its sources stay whole.
         base: folder that its paths are relative to.
-        folder: where the documents go, a file for each source; it may be there already.
+        output: folder of the run; the documents go beside it, a file for each source.
         limit: documents of each source.
 
     Raises:
         ShardmillError: an input cannot be found or read, or a source has no document.
     """
-    found = find_inputs(run, base).files
+    found = find_inputs(run, base, output=output).files
+    folder = Path(f"{output.resolve()}{TRIAL}")
     folder.mkdir(parents=True, exist_ok=True)
     limited = []
     for source in run.sources:
@@ -42,7 +44,7 @@ def limit_inputs(run: RunFile, base: Path, folder: Path, *, limit: int) -> RunFi
 def _limited(
     source: Source, files: list[FoundFile], run: RunFile, folder: Path, *, limit: int
 ) -> Source:
-    place, left = folder.resolve() / f"{source.name}.jsonl", limit
+    place, left = folder / f"{source.name}.jsonl", limit
     with place.open("wb") as target:
         for file in files:
             left -= _write(file, run, target, limit=left)

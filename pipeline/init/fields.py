@@ -3,10 +3,11 @@
 {"id": "a1", "meta": {"lang": "fr"}, "content": "..."}    text: content, id: id, language: meta.lang
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from stages.chat.dialogue import NoDialogueError, dialogue_of
+from stages.chat.dialogue import ChatTurn, NoDialogueError, dialogue_of
 from stages.reading.nested import column_names, find_column
 
 _TEXTS = ("text", "content", "body", "raw_content", "document", "article", "story", "code", "passage")
@@ -24,6 +25,8 @@ _PAIRS = (
 )
 """Usual names of a prompt and what is learned behind it."""
 _DIALOGUES = ("messages", "conversations", "conversation", "dialogue", "turns")
+_ANSWERERS = ("assistant", "bot", "chatbot", "model", "ai", "gpt", "agent", "answer")
+"""Usual names, in lower case, of the role whose turns are learned."""
 _IDS = ("id", "_id", "uuid", "doc_id", "document_id", "url", "path")
 _LANGUAGES = ("lang", "language", "lang_code", "language_code", "programming_language")
 _LICENCES = ("license", "licence", "licenses", "max_stars_repo_licenses")
@@ -49,6 +52,8 @@ class FieldChoice:
     keep: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     """Of the dialogues, the commonest first."""
+    learned: str | None = None
+    """The role that answers."""
 
     @property
     def is_usable(self) -> bool:
@@ -64,6 +69,7 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
     chat = next((name for name in _first(names + whole, _DIALOGUES) if _turns(records, name)), None)
     text, section = (None, None) if chat is not None else _text(records, names)
     taken = {text, section, chat}
+    roles = _turns(records, chat) if chat is not None else ()
     return FieldChoice(
         text=text,
         section=section,
@@ -72,7 +78,8 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
         language=next((n for n in _first(names, _LANGUAGES) if _are_languages(records, n)), None),
         licence=next(_first(names, _LICENCES), None),
         keep=tuple(n for n in _first(names, _KEPT) if n not in taken)[:4],
-        roles=_turns(records, chat) if chat is not None else (),
+        roles=roles,
+        learned=_answering(records, chat, roles) if chat is not None else None,
     )
 
 
@@ -145,28 +152,40 @@ def _are_languages(records: Sequence[Mapping[str, object]], name: str) -> bool:
 
 def _turns(records: Sequence[Mapping[str, object]], name: str) -> tuple[str, ...]:
     """Return the roles in a field of dialogues, the commonest first; none if it holds no dialogues."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     read = 0
     for record in records:
-        messages = find_column(record, name)[1]
-        if isinstance(messages, list):
-            try:
-                turns = dialogue_of(messages)
-            except NoDialogueError:
-                continue
+        turns = _dialogue(find_column(record, name)[1])
+        if turns is not None:
             read += 1
-            for turn in turns:
-                counts[turn.role] = counts.get(turn.role, 0) + 1
+            counts.update(turn.role for turn in turns)
     if read < max(1, _SHARE * len(records)):
         return ()
     return tuple(sorted(counts, key=lambda role: (-counts[role], role)))
 
 
+def _answering(records: Sequence[Mapping[str, object]], name: str, roles: Sequence[str]) -> str | None:
+    """Return the role that answers: by its usual name, or the one that has the last word most often."""
+    usual = {role.lower(): role for role in reversed(roles)}
+    found = next((usual[name] for name in _ANSWERERS if name in usual), None)
+    if found is not None:
+        return found
+    last = Counter(
+        turns[-1].role for one in records if (turns := _dialogue(find_column(one, name)[1])) is not None
+    )
+    return max(roles, key=lambda role: last[role], default=None)
+
+
 def _contents(messages: object) -> list[str] | None:
     """Return what the turns of a dialogue say; None if it is none."""
+    turns = _dialogue(messages)
+    return None if turns is None else [turn.content for turn in turns]
+
+
+def _dialogue(messages: object) -> tuple[ChatTurn, ...] | None:
     if not isinstance(messages, list):
         return None
     try:
-        return [turn.content for turn in dialogue_of(messages)]
+        return dialogue_of(messages)
     except NoDialogueError:
         return None

@@ -2,7 +2,7 @@
 
 import os
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from glob import escape
 from pathlib import Path
 
@@ -66,8 +66,10 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
     yield f"root = {_text(folder)}"
     yield from _files(source)
     if choice.chat is not None:
-        yield from _comment(f"Roles: {', '.join(choice.roles)}. The assistant's turns are learned.")
-        yield f'chat = {{ column = {_text(choice.chat)}, template = "chatml"{_learn(choice.roles)} }}'
+        yield from _comment(
+            f"Roles: {', '.join(choice.roles)}. The turns of {choice.learned} are learned."
+        )
+        yield f'chat = {{ column = {_text(choice.chat)}, template = "chatml"{_learn(choice.learned)} }}'
     elif choice.text not in (None, "text"):
         yield f"text_column = {_text(choice.text or '')}"
     if choice.section is not None:
@@ -99,8 +101,8 @@ def _files(source: DraftSource) -> Iterator[str]:
         )
 
 
-def _learn(roles: Sequence[str]) -> str:
-    return "" if "assistant" in roles or not roles else f", learn = {_list([roles[-1]])}"
+def _learn(role: str | None) -> str:
+    return "" if role is None or role == "assistant" else f", learn = {_list([role])}"
 
 
 def _language(source: DraftSource) -> Iterator[str]:

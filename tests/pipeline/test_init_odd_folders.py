@@ -261,3 +261,32 @@ def test_fields_are_found_whatever_their_case_and_a_missing_language_is_none(web
     (web / "a.jsonl").write_text(lines_of(rows))
     init(web)
     assert "# en\n" in web.with_name("run.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("roles", "learned"),
+    [
+        (("user", "bot"), ["bot"]),
+        (("Human", "Assistant"), ["Assistant"]),
+        (("Q", "A"), ["A"]),
+        (("system", "user", "assistant"), None),
+    ],
+)
+def test_the_role_that_answers_is_learned(
+    web: Path, roles: tuple[str, ...], learned: list[str] | None
+) -> None:
+    turns = [[{"role": role, "content": f"{text} {role}"} for role in roles] for text in TEXTS]
+    (web / "a.jsonl").write_text(lines_of([{"messages": one} for one in turns]))
+    _, (source,) = init(web)
+    assert source["chat"].get("learn") == learned
+    said = web.with_name("run.toml").read_text("utf-8")
+    assert f"The turns of {(learned or ['assistant'])[0]} are learned." in said
+
+
+def test_what_is_no_place_for_a_run_file_is_refused(web: Path) -> None:
+    (web / "a.txt").write_text(TEXTS[0])
+    for replace in (False, True):
+        with pytest.raises(ConfigError, match="is a folder; name a file"):
+            init_run_file(InitRequest((web,), web, replace=replace))
+    with pytest.raises(ConfigError, match="no folder is named"):
+        init_run_file(InitRequest((), web / "run.toml"))

@@ -333,7 +333,7 @@ def _request(
 def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
     """Return a run, and the folder that its paths are relative to."""
     if isinstance(run_file, RunFile):
-        run_file = run_file.model_dump(mode="json", exclude_unset=True)
+        run_file = run_file.model_dump(mode="json")  # whole: the kind of an objective is a default
     if isinstance(run_file, Mapping):
         return read_run(run_file, settings), Path.cwd()
     path = Path(run_file)

@@ -1,8 +1,10 @@
 """The report of a run with every way of losing documents: its words, numbers and pictures say which."""
 
+import html
 import json
 import random
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +137,11 @@ def test_the_page_claims_no_more_than_was_checked(made: tuple[Path, RunFile, Any
         page.count("whole but for 7 tokens, which packing left in no row. From their ids come back") == 2
     )
     assert page.count(f"{kept - 2} as their texts, 2 as their normalised texts.") == 2
+
+
+def test_commands_on_the_page_can_be_typed(made: tuple[Path, RunFile, Any]) -> None:
+    _, _, report = made
+    page = html.unescape(render_page({**report, "output": "it's my run"}))
+    commands = re.findall("<code>shardmill inspect ([^<]+)</code>", page)
+    assert len(commands) == 2
+    assert {shlex.split(command)[0] for command in commands} == {"it's my run"}

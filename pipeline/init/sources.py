@@ -251,7 +251,8 @@ def _sources(
     most = max(by_shape.values(), key=len, default=[])
     found: list[tuple[DraftSource | None, list[tuple[FolderFile, str]]]] = [(None, unread)]
     for group in by_shape.values():
-        others = [f for f in all_files if f not in {one.file for one in group}]
+        own = {one.file.path for one in group}
+        others = [file for file in all_files if file.path not in own]
         name = kind if kind == _DOCS or files[0].language else _name(folder, [one.file for one in group])
         found.append((_source(folder, name, group, others, alone=group is not most), []))
     return found

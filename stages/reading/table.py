@@ -1,5 +1,7 @@
 """The formats of input files; whatever is asked of all of them loops over this list."""
 
+from functools import cache
+
 from stages.reading.arrow import ARROW
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.delimited import CSV, TSV
@@ -26,6 +28,7 @@ READERS: tuple[Reader, ...] = (
 )
 
 
+@cache
 def endings_of(reader: Reader) -> tuple[str, ...]:
     """Return how the names of a format's files end: JSON lines -> .jsonl, .jsonl.gz, .jsonl.zst."""
     if isinstance(reader, TableReader):

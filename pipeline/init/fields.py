@@ -32,6 +32,8 @@ _LANGUAGES = ("lang", "language", "lang_code", "language_code", "programming_lan
 _LICENCES = ("license", "licence", "licenses", "max_stars_repo_licenses")
 _KEPT = ("url", "source", "title", "date", "timestamp")
 _LONGEST_LANGUAGE = 32
+_IN_LISTS = 4
+"""Times as much text in lists, which are not read, beyond which no other field is the text."""
 _SHARE = 0.5
 """Of the records that must have a value for it to be the field."""
 
@@ -122,7 +124,18 @@ def _text(
         return usual, None
     total = {name: sum(map(len, found)) for name, found in strings.items()}
     longest = max(total, key=lambda name: total[name], default=None)
+    if longest is not None and sum(map(_listed, records)) > _IN_LISTS * total[longest]:
+        return None, None
     return longest, None
+
+
+def _listed(value: object, *, inside: bool = False) -> int:
+    """Return the characters of texts in lists: {"version": "1", "data": [{"q": "abc"}]} -> 3."""
+    if isinstance(value, str):
+        return len(value) if inside else 0
+    if isinstance(value, Mapping):
+        return sum(_listed(one, inside=inside) for one in value.values())
+    return sum(_listed(one, inside=True) for one in value) if isinstance(value, list) else 0
 
 
 def _first(names: Sequence[str], usual: Sequence[str]) -> Iterator[str]:

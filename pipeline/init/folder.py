@@ -97,7 +97,8 @@ def files_below(folder: Path) -> list[FolderFile]:
     files = [place for place in places if not is_folder(place, key=str(folder))]
     plain = {place for place in files if not _link_of(place, folder) and not place.is_symlink()}
     runs = _run_folders(files)
-    read = {place.resolve() for place in plain}
+    known = {place for place in files if reader_of(place.name, TextSplit.FILE) is not None}
+    read = {place.resolve() for place in plain & known}
     found = []
     for place in files:
         run = next((one for one in runs if place.is_relative_to(one)), None)
@@ -106,7 +107,8 @@ def files_below(folder: Path) -> list[FolderFile]:
             found.append(FolderFile(path, place, 0, FileUse.RUN, inside.removeprefix(".")))
             continue
         is_read = place not in plain and place.resolve() in read
-        read.add(place.resolve())
+        if place in known and place not in plain:
+            read.add(place.resolve())
         found.append(_file(place, folder, is_read=is_read))
     return sorted(found, key=lambda file: file.path)
 

@@ -290,3 +290,22 @@ def test_what_is_no_place_for_a_run_file_is_refused(web: Path) -> None:
             init_run_file(InitRequest((web,), web, replace=replace))
     with pytest.raises(ConfigError, match="no folder is named"):
         init_run_file(InitRequest((), web / "run.toml"))
+
+
+def test_a_link_to_a_file_that_no_reader_knows_by_its_name_is_read(web: Path) -> None:
+    """As in the cache of the Hugging Face Hub."""
+    (web / "blobs").mkdir()
+    (web / "snapshots" / "data").mkdir(parents=True)
+    pq.write_table(pa.table({"text": TEXTS}), web / "blobs" / "deadbeef")
+    (web / "snapshots" / "data" / "a.parquet").symlink_to("../../blobs/deadbeef")
+    init(web)
+    assert ingested(web)["read"] == len(TEXTS)
+
+
+def test_no_short_field_is_taken_for_the_text_beside_lists_of_texts(web: Path) -> None:
+    records = [{"question": text} for text in TEXTS]
+    (web / "a.json").write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": records}]}))
+    (web / "b.jsonl").write_text(lines_of([{"body_html": text, "tags": ["a", "b"]} for text in TEXTS]))
+    content, (source,) = init(web)
+    assert source["text_column"] == "body_html"
+    assert content["left_out"][0]["why"] == "no field of its records holds a text"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -41,10 +42,22 @@ class SimilarityContent(TypedDict):
 
 
 def similarity_of(file: RunFile, output: Path) -> SimilarityContent | None:
-    """Return how alike removed documents were; None of a run that has no table of them."""
+    """Return how alike removed documents were; None without a table of them that can be read.
+
+    What is wrong with a damaged one, the audit of the files says.
+    """
     removed, clusters = output / "dedup" / "removed.parquet", output / "dedup" / "clusters.parquet"
     if not file.dedup.exact or not removed.exists():
         return None
+    try:
+        return _counted(file, removed, clusters)
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # of the disk
+            raise
+        return None
+
+
+def _counted(file: RunFile, removed: Path, clusters: Path) -> SimilarityContent:
     counts, identical, others = np.zeros(BINS, np.int64), 0, 0
     with pq.ParquetFile(removed) as table:
         for group in range(table.num_row_groups):

@@ -5,6 +5,7 @@ import json
 import random
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipeline.report.fate import fate_of
 from pipeline.report.flow import flow_stages
 from pipeline.report.page import render_page
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.session import RunRequest, run_session, verify_session
 from stages.errors import ConfigError
 
 WORDS = ["tide", "shore", "salt", "wind", "net", "boat", "harbour", "lamp", "gull", "rope", "sand"]
@@ -145,3 +146,16 @@ def test_commands_on_the_page_can_be_typed(made: tuple[Path, RunFile, Any]) -> N
     commands = re.findall("<code>shardmill inspect ([^<]+)</code>", page)
     assert len(commands) == 2
     assert {shlex.split(command)[0] for command in commands} == {"it's my run"}
+
+
+@pytest.mark.parametrize("name", ["removed", "clusters"])
+@pytest.mark.parametrize("data", [b"", b"PAR1 is no table" * 9])
+def test_verify_names_a_damaged_table_of_duplicates(
+    made: tuple[Path, RunFile, Any], tmp_path: Path, name: str, data: bytes
+) -> None:
+    shutil.copytree(made[0], tmp_path / "run")
+    (tmp_path / "run" / "dedup" / f"{name}.parquet").write_bytes(data)
+    report = verify_session(tmp_path / "run", workers=0, address=None, stream=None)
+    assert report["audit"] is not None
+    assert f"dedup/{name}.parquet" in {one["file"] for one in report["audit"]["findings"]}
+    assert "similarity" not in report

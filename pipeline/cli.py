@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.commands.examples import examples_of
-from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, local, progress
+from pipeline.commands.options import (
+    AsJson,
+    Overrides,
+    Quiet,
+    RunFileArgument,
+    local,
+    progress,
+    share,
+    some_share,
+    whole,
+)
 from pipeline.compare_cli import compare
 from pipeline.init_cli import init
 from pipeline.main import main
@@ -34,14 +44,6 @@ app.command(epilog=examples_of("init"))(init)
 app.add_typer(tokenizer_app)
 
 
-def _share(text: str) -> float:
-    """Return a share: 0.05 or 5% is 0.05."""
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no share; write 0.05, or 5%") from error
-
-
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.", callback=local)
 ]
@@ -49,7 +51,10 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", 
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=0, metavar="N", help="Ray actors; 0 runs in this process. [default: cores]"
+        "--workers",
+        parser=whole(0),
+        metavar="N",
+        help="Ray actors; 0 runs in this process. [default: cores]",
     ),
 ]
 _FORMATS = "The trainer's format: docs/exports.md."
@@ -63,7 +68,7 @@ def plan(
     sample: Annotated[
         float | None,
         typer.Option(
-            parser=_share,
+            parser=some_share,
             metavar="SHARE",
             help="Forecast removals, tokens, time, memory and disk from a share of the inputs: 0.01.",
         ),
@@ -101,7 +106,9 @@ def run(  # noqa: PLR0913  # one parameter an option
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="A trial: read the first N documents of each source."),
+        typer.Option(
+            parser=whole(1), metavar="N", help="A trial: read the first N documents of each source."
+        ),
     ] = None,
     overrides: Overrides = None,
     quiet: Quiet = False,  # noqa: FBT002  # typer's way
@@ -167,10 +174,16 @@ def verify(
 )
 def inspect(  # noqa: PLR0913  # one parameter an option
     folder: Folder,
-    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="The dataset of the row.")] = None,
-    row: Annotated[int, typer.Option(metavar="N", help="The row, in stored order.")] = 0,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The dataset of the row. [default: the only one]")
+    ] = None,
+    row: Annotated[
+        int, typer.Option(parser=whole(0), metavar="N", help="The row, in stored order.")
+    ] = 0,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="train or validation.")] = "train",
-    epoch: Annotated[int, typer.Option(metavar="E", help="The epoch it is drawn for.")] = 0,
+    epoch: Annotated[
+        int, typer.Option(parser=whole(0), metavar="E", help="The epoch it is drawn for.")
+    ] = 0,
     clusters: Annotated[  # noqa: FBT002  # typer's way
         bool,
         typer.Option("--clusters", help="Show the largest clusters of duplicates instead of a row."),
@@ -185,49 +198,61 @@ def inspect(  # noqa: PLR0913  # one parameter an option
 ) -> None:
     """Show a row in readable form, the largest clusters of duplicates, or the fate of a document."""
     from pipeline.commands import api
+    from pipeline.commands.chosen import only_dataset
     from pipeline.report.clusters import print_clusters
     from pipeline.report.fate import print_fate
     from pipeline.report.inspection import print_row
 
+    if document is not None and clusters:
+        raise typer.BadParameter("give --clusters or --document, not both", param_hint="--clusters")
     if document is not None:
         print_fate(api.find_document(folder, document), as_json=as_json)
         return
     if clusters:
         print_clusters(api.duplicates(folder), as_json=as_json)
         return
-    if dataset is None:
-        raise typer.BadParameter(
-            "name the dataset, or give --clusters or --document", param_hint="--dataset"
-        )
-    print_row(api.inspect(folder, dataset, split=split, row=row, epoch=epoch), as_json=as_json)
+    chosen = dataset or only_dataset(folder, also=", or give --clusters or --document")
+    print_row(api.inspect(folder, chosen, split=split, row=row, epoch=epoch), as_json=as_json)
 
 
 @app.command(short_help="Write a dataset in the file format of a trainer.", epilog=examples_of("export"))
 def export(  # noqa: PLR0913  # one parameter an option
     folder: Folder,
-    datasets: Annotated[
-        list[str],
-        typer.Option("--dataset", metavar="NAME", help="The dataset; several are stages, in order."),
-    ],
-    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
     to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
+    format_: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help=f"{_FORMATS} [required]")
+    ] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset",
+            metavar="NAME",
+            help="The dataset; several are stages, in order. [default: the only one]",
+        ),
+    ] = None,
     split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
-    epoch: Annotated[int, typer.Option(metavar="E", help="The epoch that rows are drawn for.")] = 0,
+    epoch: Annotated[
+        int, typer.Option(parser=whole(0), metavar="E", help="The epoch that rows are drawn for.")
+    ] = 0,
     quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a dataset, or stages, in the file format of another trainer; run again to resume."""
     from pipeline.commands import api
+    from pipeline.commands.chosen import no_format, only_dataset
     from pipeline.report.exported import print_export, print_stages
 
-    if len(datasets) > 1:
+    if format_ is None:
+        raise no_format()
+    names = datasets or [only_dataset(folder)]
+    if len(names) > 1:
         staged = api.export_stages(
-            folder, datasets, format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
+            folder, names, format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
         )
         print_stages(staged, as_json=as_json)
         return
     written = api.export(
-        folder, datasets[0], format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
+        folder, names[0], format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
     )
     print_export(written, as_json=as_json)
 
@@ -246,10 +271,12 @@ def quick(  # noqa: PLR0913  # one parameter an option
     to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
     text_column: Annotated[str, typer.Option(metavar="NAME", help="The field of the text.")] = "text",
     seq_len: Annotated[
-        int | None, typer.Option(metavar="N", help="Tokens in a row, of formats that hold rows.")
+        int | None,
+        typer.Option(parser=whole(2), metavar="N", help="Tokens in a row, of formats that hold rows."),
     ] = None,
     validation: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the documents that is held out.")
+        float,
+        typer.Option(parser=share, metavar="SHARE", help="Share of the documents that is held out."),
     ] = 0.01,
     special: Annotated[
         list[str] | None,

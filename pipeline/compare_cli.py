@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.commands.options import AsJson, Quiet, local, progress
+from pipeline.commands.options import AsJson, Quiet, local, progress, rate, whole
 from stages.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ Sequences = Annotated[
 LearningRate = Annotated[
     float | None,
     typer.Option(
+        parser=rate,
         metavar="R",
         help=f"With --from: the highest learning rate. [default: {SHOWN_DEFAULTS['learning_rate']}]",
     ),
@@ -43,6 +44,7 @@ LearningRate = Annotated[
 StepTokens = Annotated[
     int | None,
     typer.Option(
+        parser=whole(1),
         metavar="N",
         help=f"With --from: tokens of a training step. [default: {SHOWN_DEFAULTS['step_tokens']}]",
     ),
@@ -50,6 +52,7 @@ StepTokens = Annotated[
 Evaluated = Annotated[
     int | None,
     typer.Option(
+        parser=whole(1),
         metavar="N",
         help="With --from: most tokens that each loss is measured on. [default:"
         f" {SHOWN_DEFAULTS['evaluation_tokens']}]",
@@ -95,9 +98,11 @@ def compare(  # noqa: PLR0913  # one parameter an option
         typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
     ] = None,
     tokens: Annotated[
-        int, typer.Option(min=1_000, metavar="N", help="Tokens that each model reads.")
+        int, typer.Option(parser=whole(1_000), metavar="N", help="Tokens that each model reads.")
     ] = 500_000,
-    seeds: Annotated[int, typer.Option(min=1, max=100, metavar="K", help="Models of each dataset.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(parser=whole(1, 100), metavar="K", help="Models of each dataset, 1 to 100.")
+    ] = 1,
     start: Start = None,
     evaluations: Evaluations = None,
     sequences: Sequences = None,

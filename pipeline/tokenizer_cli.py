@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipeline.commands.examples import examples_of
-from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, progress
+from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, progress, share, whole
 from stages.resize.row_method import RowMethod
 
 tokenizer_app = typer.Typer(
@@ -189,7 +189,9 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Ray actors; 0 works in this process. [default: cores]"),
+        typer.Option(
+            parser=whole(0), metavar="N", help="Ray actors; 0 works in this process. [default: cores]"
+        ),
     ] = None,
     overrides: Overrides = None,
     quiet: Quiet = False,  # noqa: FBT002  # typer's way
@@ -226,7 +228,9 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
             " again.",
         ),
     ],
-    pieces: Annotated[int, typer.Option(min=1, metavar="N", help="How many pieces to append.")],
+    pieces: Annotated[
+        int, typer.Option(parser=whole(1), metavar="N", help="How many pieces to append.")
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -243,7 +247,7 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
     max_drift: Annotated[
         float,
         typer.Option(
-            min=0, max=1, metavar="SHARE", help="Share of the tokens of old text that may change."
+            parser=share, metavar="SHARE", help="Share of the tokens of old text that may change."
         ),
     ] = 0.005,
     special: _Special = None,
@@ -287,10 +291,11 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
     ],
     rows: _Rows = RowMethod.PIECES,
     multiple_of: Annotated[
-        int, typer.Option(min=1, max=1 << 20, metavar="N", help="Pad the rows to a multiple of N.")
+        int, typer.Option(parser=whole(1, 1 << 20), metavar="N", help="Pad the rows to a multiple of N.")
     ] = 1,
     seed: Annotated[
-        int, typer.Option(min=0, max=(1 << 64) - 1, help="Of --rows normal and random.")
+        int,
+        typer.Option(parser=whole(0, (1 << 64) - 1), metavar="N", help="Of --rows normal and random."),
     ] = 0,
     tensor: _Tensor = None,
     text: Annotated[

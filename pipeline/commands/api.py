@@ -17,7 +17,7 @@ from pipeline.commands.forecast import forecast_run
 from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.commands.tokenizer_export import TokenizerExportRequest
 from pipeline.commands.tokenizer_export import export_tokenizer as write_tokenizer_folder
-from pipeline.inputs.limited import limit_inputs
+from pipeline.inputs.limited import limit_inputs, limited_folder
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
@@ -115,7 +115,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         replace=replace,
     )
     if limit is not None:
-        with disk_faults(request.output.resolve().parent):
+        with disk_faults(limited_folder(request.output)):
             file = limit_inputs(request.file, request.base, request.output, limit=limit)
         request = dataclasses.replace(request, file=file)
     return run_session(request, stream=stream)

@@ -1,6 +1,8 @@
 """Options that several commands have."""
 
+import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -16,6 +18,53 @@ def local(parameter: typer.CallbackParam, value: Any) -> Any:
         if path is not None:
             require_local(path, name)
     return value
+
+
+def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
+    """Return what reads a whole number within bounds from a word of the command line."""
+    bounds = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+
+    def parse(given: Any) -> int:
+        try:
+            number = int(given)
+        except ValueError:
+            raise typer.BadParameter(f"{given} is not a whole number; give one, {bounds}") from None
+        if number < least or (most is not None and number > most):
+            raise typer.BadParameter(f"{given}: must be {bounds}")
+        return number
+
+    return parse
+
+
+def share(given: Any) -> float:
+    """Return a share: 0.05 or 5% is 0.05."""
+    text = str(given)
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise typer.BadParameter(f"{text} is not a share; write 0.05, or 5%") from None
+    if not 0 <= number <= 1:
+        raise typer.BadParameter(f"{text}: a share is from 0 to 1, or from 0% to 100%")
+    return number
+
+
+def some_share(given: Any) -> float:
+    """Return a share that is more than 0."""
+    number = share(given)
+    if not number:
+        raise typer.BadParameter(f"{given}: reads nothing; a share is above 0, such as 0.01, or 1%")
+    return number
+
+
+def rate(given: Any) -> float:
+    """Return a number above 0."""
+    try:
+        number = float(given)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise typer.BadParameter(f"{given}: must be a number above 0, such as 0.0003")
+    return number
 
 
 RunFileArgument = Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")]

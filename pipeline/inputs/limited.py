@@ -4,6 +4,7 @@ They are read as the run would read them, in the order of files and positions; r
 document are passed over. Fields that only go along with a document are left out.
 """
 
+from glob import escape
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,24 @@ from stages.errors import ConfigError
 from stages.reading.decompress import reading_stream
 
 
+def limited_folder(output: Path) -> Path:
+    """Return the folder beside a run that holds the first documents of its sources."""
+    return Path(f"{output.resolve()}{TRIAL}")
+
+
+def limited_note(run: RunFile, output: Path) -> str | None:
+    """Say that a run is a trial over the first documents of its sources, or return None."""
+    folder = limited_folder(output)
+    if not any(
+        Path(path).parent == Path(escape(str(folder))) for source in run.sources for path in source.paths
+    ):
+        return None
+    return (
+        f"a trial: run with --limit, so it read no more than the first documents of each source, which"
+        f" are copied to {folder}; for all of them, run without --limit into another folder"
+    )
+
+
 def limit_inputs(run: RunFile, base: Path, output: Path, *, limit: int) -> RunFile:
     """Write the first documents of each source, and return the run over these.
 
@@ -32,7 +51,7 @@ def limit_inputs(run: RunFile, base: Path, output: Path, *, limit: int) -> RunFi
         ShardmillError: an input cannot be found or read, or a source has no document.
     """
     found = find_inputs(run, base, output=output).files
-    folder = Path(f"{output.resolve()}{TRIAL}")
+    folder = limited_folder(output)
     folder.mkdir(parents=True, exist_ok=True)
     limited = []
     for source in run.sources:

@@ -259,6 +259,8 @@ class RunReport(TypedDict):
     sources: dict[str, dict[str, str | None]]
     passed: bool | None
     """None until every dataset was verified."""
+    stopped: str | None
+    """Why the work stopped before its end, if it did."""
     audit: AuditContent | None
     ledger: dict[str, FlowContent]
     skipped: dict[str, dict[str, int]]

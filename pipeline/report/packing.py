@@ -12,14 +12,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.report.content import PackedContent, PackingContent, SplitContent
+from pipeline.report.content import PackedContent, PackingContent, RunReport, SplitContent
 from pipeline.steps.names import read_rows
 from stages.columns import SHARD_DOCUMENTS, keep_columns_of, with_kept
 from stages.errors import FormatError
@@ -27,6 +26,8 @@ from stages.loading.mapped import map_shard
 from stages.store.manifest import LOSS_MASK, Manifest, Shard, read_manifest
 from stages.verify.mechanics import SegmentedRows, check_segments
 
+REPORT, COUNTS = "report", "packing.json"
+"""The folder of a report in that of its run, and what was counted for one that was removed."""
 _BY = ("source", "language")
 """The columns of documents by which is counted."""
 _BLOCK = 1 << 20
@@ -100,16 +101,28 @@ def packing_of(
     }
 
 
+def keep_counts(output: Path) -> None:
+    """Keep what a report says of each split beside it, before the report is removed."""
+    if known := _known(output):
+        (output / REPORT / COUNTS).write_text(json.dumps(known), encoding="utf-8")
+
+
 def _known(output: Path) -> dict[str, PackingContent]:
-    """Return what the report that is there says of each split, by fingerprint."""
-    try:
-        report = json.loads((output / "report" / "report.json").read_text(encoding="utf-8"))
-        found = [split for splits in report["packing"].values() for split in splits.values()]
-        return {
-            split["fingerprint"]: cast("PackingContent", split) for split in found if split["sources"]
-        }
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):  # none, or not one of ours
-        return {}
+    """Return what was counted of each split before, by fingerprint."""
+    found = dict[str, PackingContent]()
+    for name in (COUNTS, "report.json"):
+        try:
+            content = json.loads((output / REPORT / name).read_text(encoding="utf-8"))
+            splits = content.values() if name == COUNTS else _splits(content)
+            found |= {split["fingerprint"]: split for split in splits if split["sources"]}
+        except (OSError, ValueError, LookupError, AttributeError, TypeError):  # none, or not one of ours
+            continue
+    return found
+
+
+def _splits(report: RunReport) -> Iterator[PackingContent]:
+    for splits in report["packing"].values():
+        yield from splits.values()
 
 
 def silent_sources(packing: Mapping[str, Mapping[str, PackingContent]]) -> Iterator[str]:

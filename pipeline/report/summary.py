@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from pipeline.inputs.limited import limited_note
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.report.card import render_card
 from pipeline.report.content import (
@@ -22,7 +23,7 @@ from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
 from pipeline.report.made import made_of
 from pipeline.report.mixes import mixes_of, packed_of, wholes_of
-from pipeline.report.packing import packing_of, silent_sources
+from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.shown_rows import first_rows
 from pipeline.report.similarity import similarity_of
@@ -53,8 +54,6 @@ from stages.errors import VerificationError
 from stages.ledger import Flow, Tally
 from stages.tokenizer.normalization import normalization_loss
 
-REPORT = "report"
-
 
 def write_report(
     output: Path,
@@ -64,25 +63,44 @@ def write_report(
     audited: AuditReport | None = None,
     skipped: Sequence[SkippedFiles] = (),
     input_bytes: int | None = None,
+    stopped: str | None = None,
 ) -> RunReport:
     """Sum up a run; write DIR/report/report.json, index.html and card.md, and the verdicts.
+
+    `stopped` says why the work stopped, if it did; the report is of what was done until then.
 
     Raises:
         VerificationError: documents or tokens do not add up.
     """
-    report = summarise(file, records, output, audited=audited, skipped=skipped, input_bytes=input_bytes)
+    report = summarise(
+        file, records, output, audited=audited, skipped=skipped, input_bytes=input_bytes, stopped=stopped
+    )
+    remove_report(output)
     folder = output / REPORT
     folder.mkdir(exist_ok=True)
-    (folder / "report.html").unlink(missing_ok=True)  # of an earlier version
     text = json.dumps(report, indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")
     (folder / "index.html").write_text(render_page(report), encoding="utf-8")
     (folder / "card.md").write_text(render_card(report, file), encoding="utf-8")
+    if stopped is None:
+        (folder / COUNTS).unlink(missing_ok=True)
     for name, verdict in report["verify"].items():
         place = output / "verify" / name / "verdict.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")
     return report
+
+
+def remove_report(output: Path) -> None:
+    """Remove the report of a run that is about to change; what was counted of its rows is kept apart."""
+    keep_counts(output)
+    for name in (
+        "report.json",
+        "index.html",
+        "card.md",
+        "report.html",
+    ):  # the last of an earlier version
+        (output / REPORT / name).unlink(missing_ok=True)
 
 
 def summarise(
@@ -93,14 +111,15 @@ def summarise(
     audited: AuditReport | None = None,
     skipped: Sequence[SkippedFiles] = (),
     input_bytes: int | None = None,
+    stopped: str | None = None,
 ) -> RunReport:
     """Return the report of a run that has come as far as its records."""
     found = records.datasets(VERIFY)
     verdicts = {one.name: found[one.name] for one in file.datasets if one.name in found}
-    passed = None
-    if verdicts:
-        sound = audited is None or not audited.findings
-        passed = sound and all(verdict.passed for verdict in verdicts.values())
+    sound = audited is None or not audited.findings
+    passed = sound and all(verdict.passed for verdict in verdicts.values()) if verdicts else None
+    if stopped is not None:
+        passed = None if sound else False
     tokenizer, split = records.get(TOKENIZER), records.get(SPLIT)
     datasets = _datasets(records)
     packing = packing_of(output, datasets)
@@ -109,20 +128,18 @@ def summarise(
         "output": str(output),
         "sources": {s.name: {"license": s.license} for s in file.sources},
         "passed": passed,
+        "stopped": stopped,
         "audit": cast("AuditContent", audited.model_dump(mode="json")) if audited else None,
         "ledger": {
             name: cast("FlowContent", record.ledger.model_dump(mode="json"))
             for name, record in records.items()
             if record.ledger is not None
         },
-        "skipped": {
-            files.source: {str(why): count for why, count in files.by.items()}
-            for files in skipped
-            if files.by
-        },
+        "skipped": _skipped(skipped),
         "documents": _documents(file, records),
         "tokenizer": None if tokenizer is None else _plain(tokenizer),
         "warnings": [
+            *filter(None, [limited_note(file, output)]),
             *(files.line for files in skipped),
             *filter(None, _warnings(file, records)),
             *silent_sources(packing),
@@ -144,6 +161,10 @@ def summarise(
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
     return report
+
+
+def _skipped(skipped: Sequence[SkippedFiles]) -> dict[str, dict[str, int]]:
+    return {one.source: {str(why): n for why, n in one.by.items()} for one in skipped if one.by}
 
 
 def _datasets(records: Records) -> dict[str, dict[str, SplitContent]]:

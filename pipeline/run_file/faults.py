@@ -124,7 +124,19 @@ def _nearest(location: tuple[int | str, ...]) -> str:
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
+    elsewhere = [place for place in _keys(RunFile) if place.split(".")[-1] == location[-1]]
+    if elsewhere:
+        return f"; did you mean {' or '.join(elsewhere)}?"
     return f"; known here: {', '.join(known)}" if known else ""
+
+
+def _keys(model: type[Config], before: str = "") -> Iterator[str]:
+    """Yield all dotted keys of a table and of the tables in it, but not of those in lists."""
+    for name, field in model.model_fields.items():
+        yield f"{before}{name}"
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Config):
+            yield from _keys(kind, f"{before}{name}.")
 
 
 def _model_of(model: Any, name: str) -> Any:

@@ -61,7 +61,10 @@ def _text_of(path: Path) -> str:
             raise ConfigError(f"{path}: is {kind}, and a run file is a regular file or a FIFO; name one")
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such run file") from error
+        raise ConfigError(
+            f"{path}: no such run file; name the one you have, or let `shardmill init FOLDER` write one"
+            " for your texts"
+        ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
     except OSError as error:

@@ -62,11 +62,20 @@ def what_must_be(fault: ErrorDetails) -> str:
 
 def _bound(bound: float, given: object) -> str:
     """Return a bound as it can be written: of sizes with their unit, if the value was given with one."""
-    if isinstance(given, str) and given.strip()[-1:].isalpha() and isinstance(bound, int):
-        for unit, size in _UNITS.items():
-            if bound and bound % size == 0:
-                return f"{bound // size}{unit}"
-    return f"{bound:g}" if isinstance(bound, float) else f"{bound}"
+    if not isinstance(bound, int):
+        return f"{bound:g}"
+    with_unit = _size(bound)
+    if with_unit is None:
+        return f"{bound}"
+    if isinstance(given, str) and given.strip()[-1:].isalpha():
+        return with_unit
+    return f"{bound}, which is {with_unit}" if bound >= _UNITS["MiB"] else f"{bound}"
+
+
+def _size(bound: int) -> str | None:
+    """Return a number of bytes with its unit, if it is a whole number of one."""
+    fitting = (f"{bound // size}{unit}" for unit, size in _UNITS.items() if bound and bound % size == 0)
+    return next(fitting, None)
 
 
 def _items(number: int) -> str:

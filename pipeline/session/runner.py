@@ -48,8 +48,10 @@ class Runner:
         checks = [*self._checks(runs)]
         checks += checks_of_earlier(runs, self.scope.earlier, plan=self.plan, execution=self.execution)
         checks += checks_of_replayed(runs, self.scope.replayed, plan=self.plan, execution=self.execution)
-        self.execution.do([*checks, *runs.values()])
-        self.records.sort(list(self.plan))
+        try:
+            self.execution.do([*checks, *runs.values()])
+        finally:
+            self.records.sort(list(self.plan))
 
     def _run_of(self, step: Step[Any], scope: Scope, plan: StepPlan) -> StepRun:
         """Return a step as the engine does it."""

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -26,7 +27,7 @@ from pipeline.planning.outputs import PLAN, require_run_folder
 from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_scope, status_of
 from pipeline.planning.replays import noted, replay_lines, replays_again
 from pipeline.report.content import RunReport
-from pipeline.report.summary import write_report
+from pipeline.report.summary import remove_report, write_report
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.encoder import require_semantic_encoder
@@ -35,6 +36,7 @@ from pipeline.run_file.generators import require_generators
 from pipeline.session.audit import audit, changed_plan
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
+from pipeline.session.reporting import reported
 from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
@@ -216,19 +218,25 @@ def _verify_one(
             if not step.is_check and execution.step_commit(plan[name]) is None:
                 _refuse_findings(audited)
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
-        for name, step in planned_steps(scope):
-            if step.is_check:  # all before the first is done again: no old verdict beside a new decode
-                execution.commits.drop(name)
-        try:
-            runner.do(plan)
-        except Exception as error:
-            # Whatever a damaged file makes the other checks raise, the file is named. A stop, a setting
-            # and a fault of the disk have causes of their own.
-            own = isinstance(error, Stopped | ConfigError) or getattr(error, "errno", None) is not None
-            if not own:
-                _refuse_findings(audited)
-            raise
-        report = write_report(output, file, runner.records, audited=audited, skipped=kept.skipped)
+        write = partial(
+            write_report, output, file, runner.records, audited=audited, skipped=kept.skipped
+        )
+        with reported(output, lambda why: write(stopped=why)):
+            for name, step in planned_steps(scope):
+                if step.is_check:  # all before the first: no old verdict beside a new decode
+                    execution.commits.drop(name)
+            try:
+                runner.do(plan)
+            except Exception as error:
+                # Whatever a damaged file makes the other checks raise, the file is named. A stop, a
+                # setting and a fault of the disk have causes of their own.
+                own = (
+                    isinstance(error, Stopped | ConfigError) or getattr(error, "errno", None) is not None
+                )
+                if not own:
+                    _refuse_findings(audited)
+                raise
+        report = write()
         execution.journal.status(_outcome(report))
         return report
 
@@ -296,6 +304,8 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
             f"--until {request.until}: no dataset of the run has this step; its steps: {own}"
         )
     before = _last_plan(request.output)
+    if request.replace:
+        remove_report(request.output)
     if request.replace and request.files is None and (request.output / GENERATIONS).exists():
         shutil.rmtree(request.output / GENERATIONS)  # their documents become part of this run
         execution.journal.log("replace", step=GENERATIONS)
@@ -307,12 +317,18 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     for line in (*labels(scope.earlier), *replay_lines(scope.replayed)):
         execution.progress.note(line)
     runner = Runner(scope, plan, execution)
-    with forgetting_changed(execution, files):
-        runner.do(names)
     size = sum(file.size for file in files)
-    return write_report(
-        request.output, request.file, runner.records, skipped=found.skipped, input_bytes=size
+    write = partial(
+        write_report,
+        request.output,
+        request.file,
+        runner.records,
+        skipped=found.skipped,
+        input_bytes=size,
     )
+    with reported(request.output, lambda why: write(stopped=why)), forgetting_changed(execution, files):
+        runner.do(names)
+    return write()
 
 
 def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[StepStatus]) -> None:

@@ -1,6 +1,6 @@
 """The formats of input files; whatever is asked of all of them loops over this list."""
 
-from functools import cache
+import functools
 
 from stages.reading.arrow import ARROW
 from stages.reading.decompress import COMPRESSIONS
@@ -28,7 +28,7 @@ READERS: tuple[Reader, ...] = (
 )
 
 
-@cache
+@functools.cache  # asked of every file of a folder
 def endings_of(reader: Reader) -> tuple[str, ...]:
     """Return how the names of a format's files end: JSON lines -> .jsonl, .jsonl.gz, .jsonl.zst."""
     if isinstance(reader, TableReader):

@@ -109,7 +109,7 @@ EVERYTHING = {
 def everything_on(name: str) -> RunFile:
     """Return one of the runs."""
     content: dict[str, Any] = run_content(EVERYTHING[name])
-    content["ingest"]["unit_size"] = "32KiB"  # two of most files: each shard reads all units
+    content["ingest"]["unit_size"] = "32KiB" if FULL else "64KiB"  # of most files two, or one
     sets = [{"name": name, "paths": [QUESTIONS], "action": name} for name in ("drop", "report")]
     content["decontamination"] = {"sets": sets}
     content["dedup"] = {

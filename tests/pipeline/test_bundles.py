@@ -107,10 +107,10 @@ def test_a_bundle_is_called_by_its_first_file() -> None:
 
 def test_a_file_that_is_added_or_grows_changes_its_own_bundle_alone() -> None:
     generator = random.Random(0)  # noqa: S311  # nothing secret
-    files = many(3_000)
+    files = many(1_000)
     before = {bundle.files for bundle in bundles_of(files, UNIT)}
     changed = []
-    for trial in range(60):
+    for trial in range(30):
         place = generator.randrange(len(files))
         if trial % 2:
             other = [*files[: place + 1], file_of(f"{place:06}-new.txt"), *files[place + 1 :]]
@@ -118,7 +118,7 @@ def test_a_file_that_is_added_or_grows_changes_its_own_bundle_alone() -> None:
             other = [*files[:place], replace(files[place], size=1500), *files[place + 1 :]]
         changed.append(len(before - {bundle.files for bundle in bundles_of(other, UNIT)}))
     assert max(changed) <= 2  # a file that begins a bundle, or does no more, changes the one before it
-    assert changed.count(1) > 50
+    assert changed.count(1) > 25
 
 
 LINES = (

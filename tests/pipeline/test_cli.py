@@ -158,8 +158,8 @@ def test_too_little_to_learn_from_is_told_apart_from_a_fault(tmp_path: Path) -> 
 def test_a_share_is_a_number_or_a_percentage(tmp_path: Path) -> None:
     folder = make(tmp_path)
     for given, code, said in (
-        ("5x", 2, "'5x' is no share; write 0.05, or 5%"),
-        ("500%", 2, "--sample 5.0: must be above 0 and at most 1"),
+        ("5x", 2, "5x is not a share; write 0.05, or 5%"),
+        ("500%", 2, "500%: a share is from 0 to 1, or from 0% to 100%"),
     ):
         result = called("plan", "run.toml", "--output", "out", "--sample", given, cwd=folder)
         assert (result.returncode, said in result.stderr) == (code, True), result.stderr

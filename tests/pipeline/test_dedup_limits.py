@@ -102,7 +102,9 @@ def test_a_stopped_run_has_made_nothing_of_it_and_exits_with_3(
     assert code_of(monkeypatch, "inspect", tmp_path / "run", "--clusters") == 0
     assert capsys.readouterr().out.startswith("1. 300 documents, 1 kept, 299 removed (exact: 299)\n")
     assert code_of(monkeypatch, "inspect", tmp_path / "run") == 2
-    assert "name the dataset, or give --clusters" in capsys.readouterr().err
+    assert (
+        "has no finished dataset yet; run it to its end, or give --clusters" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("workers", some_of([0, 2], 1))

@@ -117,9 +117,8 @@ def run(  # noqa: PLR0913  # one parameter an option
         replace=replace,
     )
     if limit is not None:
-        place = limited_folder(request.output)
-        with disk_faults(place):
-            file = limit_inputs(request.file, request.base, place, limit=limit)
+        with disk_faults(limited_folder(request.output)):
+            file = limit_inputs(request.file, request.base, request.output, limit=limit)
         request = dataclasses.replace(request, file=file)
     return run_session(request, stream=stream, verbose=verbose)
 
@@ -336,7 +335,7 @@ def _request(
 def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
     """Return a run, and the folder that its paths are relative to."""
     if isinstance(run_file, RunFile):
-        run_file = run_file.model_dump(mode="json", exclude_unset=True)
+        run_file = run_file.model_dump(mode="json")  # whole: the kind of an objective is a default
     if isinstance(run_file, Mapping):
         return read_run(run_file, settings), Path.cwd()
     path = Path(run_file)

@@ -45,13 +45,18 @@ class FinishedRun:
         place = folder / "report" / "report.json"
         try:
             content = json.loads(place.read_text(encoding="utf-8"))
+            if any("verdict" not in one for one in content["verify"].values()):
+                raise ConfigError(
+                    f"{place}: an earlier version of Shardmill wrote it; `shardmill verify {folder}`"
+                    " writes it anew"
+                )
         except FileNotFoundError as error:
             raise ConfigError(
                 f"{place}: no such file; a run writes it when it ends or is stopped: run it first"
             ) from error
-        except ValueError as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{place}: not JSON; `shardmill verify {folder}` writes it anew"
+                f"{place}: not the JSON of a report; `shardmill verify {folder}` writes it anew"
             ) from error
         self.report = cast("RunReport", content)
         """All numbers of `report/report.json`."""

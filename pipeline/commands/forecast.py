@@ -72,7 +72,7 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     request = replace(request, file=resolve_chats(request.file, request.base))
     with tempfile.TemporaryDirectory(prefix="shardmill-forecast-") as name:
         folder = Path(name)
-        sample = draw_sample(request.file, request.base, folder, share=share)
+        sample = draw_sample(request.file, request.base, folder, share=share, output=request.output)
         notes = sample_notes(sample, request.file, share=share)
         known = request.file
         if not sample.is_whole:
@@ -110,7 +110,8 @@ def _duplicates(
     file = request.file
     if not file.dedup.exact:
         return None
-    run, files = folder / "run", find_inputs(file, request.base).files
+    run = folder / "run"
+    files = find_inputs(file, request.base, output=request.output).files
     by_chance = sample.is_whole or draws_anew(files)
     if sample.is_whole or not by_chance:
         share = 1 / sample.times

@@ -51,6 +51,10 @@ def init_run_file(request: InitRequest, *, ask: Ask | None = None) -> InitConten
             is needed.
     """
     output = request.output
+    if not request.folders:
+        raise ConfigError("no folder is named; name one or more that hold the texts")
+    if output.is_dir():
+        raise ConfigError(f"{output}: is a folder; name a file, such as {output / 'run.toml'}")
     if output.exists() and not request.replace:
         raise ConfigError(f"{output}: is there already; choose another --output, or give --replace")
     if not output.parent.is_dir():

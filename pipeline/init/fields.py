@@ -3,10 +3,11 @@
 {"id": "a1", "meta": {"lang": "fr"}, "content": "..."}    text: content, id: id, language: meta.lang
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from stages.chat.dialogue import NoDialogueError, dialogue_of
+from stages.chat.dialogue import ChatTurn, NoDialogueError, dialogue_of
 from stages.reading.nested import column_names, find_column
 
 _TEXTS = ("text", "content", "body", "raw_content", "document", "article", "story", "code", "passage")
@@ -24,11 +25,15 @@ _PAIRS = (
 )
 """Usual names of a prompt and what is learned behind it."""
 _DIALOGUES = ("messages", "conversations", "conversation", "dialogue", "turns")
+_ANSWERERS = ("assistant", "bot", "chatbot", "model", "ai", "gpt", "agent", "answer")
+"""Usual names, in lower case, of the role whose turns are learned."""
 _IDS = ("id", "_id", "uuid", "doc_id", "document_id", "url", "path")
 _LANGUAGES = ("lang", "language", "lang_code", "language_code", "programming_language")
 _LICENCES = ("license", "licence", "licenses", "max_stars_repo_licenses")
 _KEPT = ("url", "source", "title", "date", "timestamp")
 _LONGEST_LANGUAGE = 32
+_IN_LISTS = 4
+"""Times as much text in lists, which are not read, beyond which no other field is the text."""
 _SHARE = 0.5
 """Of the records that must have a value for it to be the field."""
 
@@ -49,6 +54,8 @@ class FieldChoice:
     keep: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     """Of the dialogues, the commonest first."""
+    learned: str | None = None
+    """The role that answers."""
 
     @property
     def is_usable(self) -> bool:
@@ -64,6 +71,7 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
     chat = next((name for name in _first(names + whole, _DIALOGUES) if _turns(records, name)), None)
     text, section = (None, None) if chat is not None else _text(records, names)
     taken = {text, section, chat}
+    roles = _turns(records, chat) if chat is not None else ()
     return FieldChoice(
         text=text,
         section=section,
@@ -72,21 +80,34 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
         language=next((n for n in _first(names, _LANGUAGES) if _are_languages(records, n)), None),
         licence=next(_first(names, _LICENCES), None),
         keep=tuple(n for n in _first(names, _KEPT) if n not in taken)[:4],
-        roles=_turns(records, chat) if chat is not None else (),
+        roles=roles,
+        learned=_answering(records, chat, roles) if chat is not None else None,
     )
 
 
 def text_lengths(records: Iterable[Mapping[str, object]], choice: FieldChoice) -> list[int]:
-    """Return the characters of each record's text."""
+    """Return the bytes of each record's text."""
     lengths = []
     for record in records:
         if choice.chat is not None:
             turns = find_column(record, choice.chat)[1]
-            lengths.append(sum(map(len, _contents(turns))))
+            lengths.append(sum(map(_size, _contents(turns) or ())))
         elif choice.text is not None:
             parts = [find_column(record, name)[1] for name in (choice.text, choice.section) if name]
-            lengths.append(sum(len(part) for part in parts if isinstance(part, str)))
+            lengths.append(sum(_size(part) for part in parts if isinstance(part, str)))
     return lengths
+
+
+def gives_document(record: Mapping[str, object], choice: FieldChoice) -> bool:
+    """Say whether a record holds what is read as a document: texts, or turns."""
+    if choice.chat is not None:
+        return _contents(find_column(record, choice.chat)[1]) is not None
+    names = [name for name in (choice.text, choice.section) if name is not None]
+    return all(isinstance(find_column(record, name)[1], str) for name in names)
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
 
 
 def _text(
@@ -94,15 +115,27 @@ def _text(
 ) -> tuple[str | None, str | None]:
     """Return the field of the text, and one that continues it."""
     strings = {name: found for name in names if (found := _strings(records, name))}
+    by_lower = {name.lower(): name for name in strings}
     for prompt, target in _PAIRS:
-        if prompt in strings and target in strings and _TEXTS[0] not in strings:
-            return prompt, target
+        if prompt in by_lower and target in by_lower and _TEXTS[0] not in by_lower:
+            return by_lower[prompt], by_lower[target]
     usual = next(_first(tuple(strings), _TEXTS), None)
     if usual is not None:
         return usual, None
     total = {name: sum(map(len, found)) for name, found in strings.items()}
     longest = max(total, key=lambda name: total[name], default=None)
+    if longest is not None and sum(map(_listed, records)) > _IN_LISTS * total[longest]:
+        return None, None
     return longest, None
+
+
+def _listed(value: object, *, inside: bool = False) -> int:
+    """Return the characters of texts in lists: {"version": "1", "data": [{"q": "abc"}]} -> 3."""
+    if isinstance(value, str):
+        return len(value) if inside else 0
+    if isinstance(value, Mapping):
+        return sum(_listed(one, inside=inside) for one in value.values())
+    return sum(_listed(one, inside=True) for one in value) if isinstance(value, list) else 0
 
 
 def _first(names: Sequence[str], usual: Sequence[str]) -> Iterator[str]:
@@ -132,27 +165,40 @@ def _are_languages(records: Sequence[Mapping[str, object]], name: str) -> bool:
 
 def _turns(records: Sequence[Mapping[str, object]], name: str) -> tuple[str, ...]:
     """Return the roles in a field of dialogues, the commonest first; none if it holds no dialogues."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     read = 0
     for record in records:
-        messages = find_column(record, name)[1]
-        if isinstance(messages, list):
-            try:
-                turns = dialogue_of(messages)
-            except NoDialogueError:
-                continue
+        turns = _dialogue(find_column(record, name)[1])
+        if turns is not None:
             read += 1
-            for turn in turns:
-                counts[turn.role] = counts.get(turn.role, 0) + 1
+            counts.update(turn.role for turn in turns)
     if read < max(1, _SHARE * len(records)):
         return ()
     return tuple(sorted(counts, key=lambda role: (-counts[role], role)))
 
 
-def _contents(messages: object) -> list[str]:
+def _answering(records: Sequence[Mapping[str, object]], name: str, roles: Sequence[str]) -> str | None:
+    """Return the role that answers: by its usual name, or the one that has the last word most often."""
+    usual = {role.lower(): role for role in reversed(roles)}
+    found = next((usual[name] for name in _ANSWERERS if name in usual), None)
+    if found is not None:
+        return found
+    last = Counter(
+        turns[-1].role for one in records if (turns := _dialogue(find_column(one, name)[1])) is not None
+    )
+    return max(roles, key=lambda role: last[role], default=None)
+
+
+def _contents(messages: object) -> list[str] | None:
+    """Return what the turns of a dialogue say; None if it is none."""
+    turns = _dialogue(messages)
+    return None if turns is None else [turn.content for turn in turns]
+
+
+def _dialogue(messages: object) -> tuple[ChatTurn, ...] | None:
     if not isinstance(messages, list):
-        return []
+        return None
     try:
-        return [turn.content for turn in dialogue_of(messages)]
+        return dialogue_of(messages)
     except NoDialogueError:
-        return []
+        return None

@@ -10,9 +10,10 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from pipeline.inputs.listing import ANY_DEPTH, is_folder, local_matches
+from pipeline.inputs.own_files import COMMITS, LOG, TRIAL
 from stages.errors import ConfigError
 from stages.reading.decompress import COMPRESSIONS
-from stages.reading.reader import Reader, TextSplit
+from stages.reading.reader import Reader, StreamReader, TextSplit
 from stages.reading.source_code import CODE_ENDINGS
 from stages.reading.table import ENDINGS, reader_of
 
@@ -24,7 +25,7 @@ _FOR_MACHINES = ("dataset_info.json", "dataset_dict.json", "dataset_infos.json",
 _OF_OTHERS = ("node_modules", "__pycache__", "site-packages", "vendor", "_vendor", "third_party")
 """Folders of code that others wrote, or a program, wherever they are."""
 _BUILT = ("build", "dist", "target")
-"""Likewise, but deeper in a tree these may be modules."""
+"""Likewise, but deeper in a tree these may be modules, and beside no code they are data."""
 
 
 class FileUse(StrEnum):
@@ -38,6 +39,7 @@ class FileUse(StrEnum):
     EMPTY = "empty"
     LINK = "a link to what is read already, or to nothing"
     IRREGULAR = "no regular file"
+    RUN = "in the folder of a run, which wrote it"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class FolderFile:
     """Bytes on disk."""
     use: FileUse
     link: str = ""
-    """Path of the folder that is a link and that it lies in."""
+    """Path of the folder that it lies in and that is a link, or a run's."""
 
     @property
     def reader(self) -> Reader:
@@ -72,6 +74,11 @@ class FolderFile:
         return _LANGUAGES.get(_unpacked(self.ending))
 
     @property
+    def is_built(self) -> bool:
+        """Whether it is in a folder that programs make beside source code."""
+        return self.top.lower() in _BUILT
+
+    @property
     def top(self) -> str:
         """The first folder of its path; empty if it lies in the folder itself."""
         return self.path.partition("/")[0] if "/" in self.path else ""
@@ -89,13 +96,27 @@ def files_below(folder: Path) -> list[FolderFile]:
     places = sorted(local_matches(ANY_DEPTH, folder, key=str(folder)))
     files = [place for place in places if not is_folder(place, key=str(folder))]
     plain = {place for place in files if not _link_of(place, folder) and not place.is_symlink()}
-    read = {place.resolve() for place in plain}
+    runs = _run_folders(files)
+    known = {place for place in files if reader_of(place.name, TextSplit.FILE) is not None}
+    read = {place.resolve() for place in plain & known}
     found = []
     for place in files:
+        run = next((one for one in runs if place.is_relative_to(one)), None)
+        if run is not None:
+            path, inside = (one.relative_to(folder).as_posix() for one in (place, run))
+            found.append(FolderFile(path, place, 0, FileUse.RUN, inside.removeprefix(".")))
+            continue
         is_read = place not in plain and place.resolve() in read
-        read.add(place.resolve())
+        if place in known and place not in plain:
+            read.add(place.resolve())
         found.append(_file(place, folder, is_read=is_read))
     return sorted(found, key=lambda file: file.path)
+
+
+def _run_folders(files: Sequence[Path]) -> list[Path]:
+    """Return the folders of runs among the files, and those of the inputs of their trials."""
+    runs = [one.parent for one in files if one.name == LOG and (one.parent / COMMITS).is_dir()]
+    return [*runs, *(run.with_name(f"{run.name}{TRIAL}") for run in runs)]
 
 
 def _link_of(place: Path, folder: Path) -> str:
@@ -133,12 +154,13 @@ def _use(path: str, size: int) -> FileUse:
         return FileUse.UNKNOWN
     if not size:
         return FileUse.EMPTY
-    if set(folders) & set(_OF_OTHERS) or (folders and folders[0] in _BUILT):
+    if set(folders) & set(_OF_OTHERS):
         return FileUse.MADE
     ending = next(ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.endswith(ending))
     if _unpacked(ending) in _LANGUAGES:
         return FileUse.CODE
-    if name in _FOR_MACHINES or name.startswith(_NOTES):
+    is_text = isinstance(reader, StreamReader) and reader.is_whole
+    if name in _FOR_MACHINES or (is_text and name.startswith(_NOTES)):
         return FileUse.NOTE
     return FileUse.DATA
 

@@ -4,10 +4,12 @@ What a run reads goes through its readers. Here a few hundred records are looked
 fields, to say which field holds what.
 """
 
+import codecs
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import orjson
@@ -17,6 +19,8 @@ import pyarrow.parquet as pq
 from stages.errors import DataError
 from stages.reading.decompress import COMPRESSIONS, stream_chunks
 from stages.reading.delimited import CSV, TSV
+from stages.reading.encodings import UTF_8, foreign_encoding, transcoded
+from stages.reading.html import HTML, decoded_page
 from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.lines import BYTE_ORDER_MARK
@@ -30,8 +34,9 @@ _BYTES = 4 << 20
 """Decompressed bytes that are read at most, of a file that is no table."""
 _PACKED = 4
 """Bytes of text for each byte of a compressed file, if its end was not seen."""
-_LONGEST = 1 << 24
-"""Longest record held, in bytes."""
+_LONGEST = 1 << 26
+"""Decompressed bytes that are read of a file whose first record is longer than that; no record is."""
+ASCII = "ascii"
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,17 @@ class Looked:
     """Records in all: counted, or an estimate."""
     plain_bytes: float
     """Decompressed, in all."""
-    is_utf8: bool = True
+    encoding: str = ASCII
+    """Of its text; ASCII of what says its encoding itself."""
     bad: int = 0
     """Records among those looked at that are no objects, or have other columns than the header."""
     fault: str = ""
     """Why nothing can be read of it; empty if something can."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is in another encoding than UTF-8."""
+        return self.encoding not in (ASCII, UTF_8)
 
 
 def look_at(place: Path, reader: Reader, size: int) -> Looked:
@@ -65,47 +76,62 @@ def look_at(place: Path, reader: Reader, size: int) -> Looked:
         if isinstance(reader, StreamReader):
             return _stream(place, reader, size)
         return _table(place, reader)
-    except (DataError, ValueError, OSError, pa.ArrowException) as error:
+    except (DataError, ValueError, OSError, csv.Error, pa.ArrowException) as error:
         return Looked((), "", 0, 0, fault=str(error).splitlines()[0])
 
 
 def _stream(place: Path, reader: StreamReader, size: int) -> Looked:
+    chunks, ended = _beginning(place, _BYTES)
+    held = sum(map(len, chunks))
+    packed = place.name.endswith(COMPRESSIONS)
+    plain = held if ended else max(held, size * (_PACKED if packed else 1))
+    encoding = _encoding_of(b"".join(chunks), reader, ended=ended)
+    if not reader.has_columns:
+        text = b"".join(chunks).decode("utf-8-sig" if encoding == UTF_8 else encoding, errors="replace")
+        documents = 1.0 if reader.is_whole else max(1.0, plain / 8192)
+        return Looked((), text, documents, plain, encoding)
+    found, share = _found(chunks, reader, encoding, ended=ended)
+    if not found and not ended:
+        chunks, ended = _beginning(place, _LONGEST)
+        held = sum(map(len, chunks))
+        plain = held if ended else max(held, plain)
+        found, share = _found(chunks, reader, encoding, ended=ended)
+    records = tuple(record for record in found if record is not None)
+    whole = ended and len(found) < _RECORDS
+    documents = len(found) if whole else len(found) * plain / max(held * share, 1)
+    return Looked(records, "", documents, plain, encoding, bad=len(found) - len(records))
+
+
+def _beginning(place: Path, most: int) -> tuple[list[bytes], bool]:
+    """Return the decompressed beginning of a file, and whether that is all of it."""
     chunks: list[bytes] = []
-    held, ended = 0, True
+    held = 0
     for chunk in stream_chunks(place):
         chunks.append(chunk)
         held += len(chunk)
-        if held >= _BYTES:
-            ended = False
-            break
-    packed = place.name.endswith(COMPRESSIONS)
-    plain = held if ended else max(held, size * (_PACKED if packed else 1))
-    if not reader.has_columns:
-        data = b"".join(chunks)
-        text, is_utf8 = _decoded(data, ended=ended)
-        documents = 1.0 if reader.is_whole else max(1.0, plain / 8192)
-        return Looked((), text, documents, plain, is_utf8)
-    records: list[Mapping[str, object]] = []
-    ends = bad = 0
-    for record, end in islice(_records(chunks, reader, ended=ended), _RECORDS):
-        if record is None:
-            bad += 1
-        else:
-            records.append(record)
-        ends = end
-    count = len(records) + bad
-    documents = count if ended and count < _RECORDS else count * plain / max(ends, 1)
-    return Looked(tuple(records), "", documents, plain, bad=bad)
+        if held >= most:
+            return chunks, False
+    return chunks, True
+
+
+def _found(
+    chunks: list[bytes], reader: StreamReader, encoding: str, *, ended: bool
+) -> tuple[list[Mapping[str, object] | None], float]:
+    """Return the first records, None for a bad one, and the share of the bytes that they take."""
+    if encoding not in (ASCII, UTF_8):
+        chunks = list(transcoded(chunks, encoding))
+    found = list(islice(_records(chunks, reader, ended=ended), _RECORDS))
+    end = found[-1][1] if found else 0
+    return [record for record, _ in found], end / max(sum(map(len, chunks)), 1)
 
 
 def _records(
-    chunks: list[bytes], reader: Reader, *, ended: bool
-) -> Iterator[tuple[Mapping[str, object] | None, int]]:
+    chunks: list[bytes], reader: StreamReader, *, ended: bool
+) -> Iterator[tuple[Mapping[str, object] | None, float]]:
     """Yield the records at the beginning of a stream, each with its end; None is a bad one."""
     if reader in (CSV, TSV):
-        yield from _rows(b"".join(chunks), "," if reader is CSV else "\t")
+        yield from _rows(b"".join(chunks), "," if reader is CSV else "\t", ended=ended)
         return
-    assert isinstance(reader, StreamReader)
     pieces = reader.open(FieldMapping(), _LONGEST).pieces(iter(chunks))
     try:
         for piece in pieces:
@@ -124,14 +150,17 @@ def _records(
             raise
 
 
-def _rows(data: bytes, delimiter: str) -> Iterator[tuple[Mapping[str, object] | None, int]]:
+def _rows(
+    data: bytes, delimiter: str, *, ended: bool
+) -> Iterator[tuple[Mapping[str, object] | None, float]]:
+    """Yield the rows below a header; the last one of a beginning may be cut, and is left out."""
     text = data.decode("utf-8-sig", errors="replace")
-    lines = text.splitlines(keepends=True)
-    reader = csv.DictReader(lines, delimiter=delimiter)
-    for row in reader:
-        end = sum(map(len, lines[: reader.line_num]))
+    lines = io.StringIO(text, newline="")  # a line ends where the csv module says: not at U+2028
+    for row in csv.DictReader(lines, delimiter=delimiter):
+        if not ended and lines.tell() >= len(text):
+            return
         fits = None not in row and None not in row.values()
-        yield row if fits else None, end
+        yield row if fits else None, lines.tell() / len(text) * len(data)
 
 
 def _table(place: Path, reader: Reader) -> Looked:
@@ -142,28 +171,69 @@ def _table(place: Path, reader: Reader) -> Looked:
             plain = sum(file.metadata.row_group(group).total_byte_size for group in groups)
             batches = file.iter_batches(batch_size=_RECORDS)
             return Looked(_objects(next(batches, None)), "", rows, plain)
+    with pa.memory_map(str(place)) as source:
+        batches = list(_batches(source))
+        rows = sum(batch.num_rows for batch in batches)
+        first = next((batch for batch in batches if batch.num_rows), None)
+        return Looked(_objects(first), "", rows, place.stat().st_size)
+
+
+def _batches(source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an Arrow file, or of a stream."""
     try:
-        with pa.memory_map(str(place)) as source:
-            opened = pa.ipc.open_file(source)
-            rows = sum(opened.get_batch(n).num_rows for n in range(opened.num_record_batches))
-            first = opened.get_batch(0) if opened.num_record_batches else None
-            return Looked(_objects(first), "", rows, place.stat().st_size)
+        opened = pa.ipc.open_file(source)
     except pa.ArrowInvalid:
-        with pa.memory_map(str(place)) as source, pa.ipc.open_stream(source) as streamed:
-            counted = list(chain(streamed))
-            rows = sum(batch.num_rows for batch in counted)
-            return Looked(_objects(counted[0] if counted else None), "", rows, place.stat().st_size)
+        source.seek(0)
+        yield from pa.ipc.open_stream(source)
+        return
+    yield from (opened.get_batch(number) for number in range(opened.num_record_batches))
 
 
 def _objects(batch: pa.RecordBatch | None) -> tuple[Mapping[str, object], ...]:
-    return tuple(batch.slice(0, _RECORDS).to_pylist()) if batch is not None else ()
+    """Return the first rows as objects."""
+    if batch is None:
+        return ()
+    first = batch.slice(0, _RECORDS)
+    columns = [column.cast(_without_times(column.type)).to_pylist() for column in first.columns]
+    names = first.schema.names
+    return tuple(dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
-def _decoded(data: bytes, *, ended: bool) -> tuple[str, bool]:
-    """Return bytes as text, and whether they are UTF-8; the last letter may be cut."""
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    """Return a type with numbers for dates and times, not all of which Python can hold."""
+    if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind):
+        return pa.int32() if kind.bit_width == pa.int32().bit_width else pa.int64()
+    if pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_times(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_times(kind.value_type)))
+    return kind
+
+
+def _encoding_of(data: bytes, reader: StreamReader, *, ended: bool) -> str:
+    """Return the encoding of the beginning of a text; ASCII or UTF-8 of what says its own."""
+    if not reader.is_text:
+        return ASCII
+    if reader is HTML:
+        return UTF_8 if _says_its_encoding(data) else "cp1252"
+    foreign = foreign_encoding(data)
+    if foreign is not None:
+        return foreign
+    if data.isascii():
+        return ASCII
     try:
-        return data.decode("utf-8-sig"), True
-    except UnicodeDecodeError as error:
-        if not ended and error.start >= len(data) - 3:
-            return data[: error.start].decode("utf-8-sig"), True
-        return data.decode("cp1252", errors="replace"), False
+        codecs.getincrementaldecoder(UTF_8)().decode(data, final=ended)  # the last letter may be cut
+    except UnicodeDecodeError:
+        return "cp1252"
+    return UTF_8
+
+
+def _says_its_encoding(page: bytes) -> bool:
+    """Say whether a page can be read without another word: it is UTF-8, or names what it is."""
+    try:
+        decoded_page(page)
+    except ValueError:
+        return False
+    return True

@@ -11,16 +11,16 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from glob import escape
 from pathlib import Path, PurePosixPath
 
-from pipeline.init.fields import FieldChoice, choose_fields, text_lengths
-from pipeline.init.folder import FileUse, FolderFile, files_below, made_folders
-from pipeline.init.records import Looked, look_at
-from pipeline.inputs.skipped import glob_matches
+from pipeline.init.fields import FieldChoice, choose_fields, gives_document, text_lengths
+from pipeline.init.folder import FileUse, FolderFile, files_below
+from pipeline.init.patterns import patterns_of
+from pipeline.init.records import ASCII, Looked, look_at
 from stages.errors import ConfigError
+from stages.reading.delimited import CSV, TSV
 from stages.reading.nested import find_column
-from stages.reading.reader import StreamReader
+from stages.reading.reader import Reader, StreamReader, TableReader
 from stages.reading.source_code import CODE_ENDINGS
 
 _MOST_FOLDERS = 8
@@ -29,8 +29,8 @@ _MOST_LOOKED = 64
 """Files of a format in a folder that are looked at, spread over them."""
 _MOST_ENDINGS = 4
 """Unknown endings that are named."""
-_MOST_NAMED = 20
-"""Files that a source names one by one, if no pattern fits them alone."""
+_MOST_DOCS = 4
+"""Times as much plain text as code, up to which the text is taken for the documentation of the code."""
 _DOCS = "docs"
 _KNOWN_LANGUAGES = frozenset(
     "ar bg bn ca cs da de el en es et fa fi fr gu he hi hr hu id it ja ka kk kn ko lt lv mk ml mr ms nl"  # noqa: SIM905  # a list of them takes sixty lines
@@ -57,7 +57,7 @@ class DraftSource:
     text_bytes: float
     """About."""
     lengths: tuple[int, ...]
-    """Characters of some documents."""
+    """Bytes of some documents."""
     choice: FieldChoice
     exclude: tuple[str, ...] = ()
     language: str | None = None
@@ -122,10 +122,8 @@ def draft_sources(folders: Sequence[Path]) -> Draft:
     examples: dict[str, str] = {}
     _refuse_twice(folders)
     for folder in folders:
-        files = files_below(folder)
-        code = sum(file.size for file in files if file.use is FileUse.CODE)
-        data = sum(file.size for file in files if file.use is FileUse.DATA and not _is_prose(file))
-        of_code = code > data
+        files = _files(folder)
+        of_code = _is_of_code(files)
         unknown = _unknown(files)
         groups: dict[tuple[str, str], list[FolderFile]] = defaultdict(list)
         for file in files:
@@ -148,6 +146,32 @@ def draft_sources(folders: Sequence[Path]) -> Draft:
         raise ConfigError(_nothing(folders, left_out, examples))
     named = _with_names(sources)
     return Draft(named, tuple((why, count, examples[why]) for why, count in left_out.most_common()))
+
+
+def _files(folder: Path) -> list[FolderFile]:
+    """Return the files of a folder; what programs made beside source code is no data."""
+    files = files_below(folder)
+    if not _is_of_code(files):
+        return files
+    uses = (FileUse.DATA, FileUse.CODE, FileUse.NOTE)
+    return [
+        replace(file, use=FileUse.MADE) if file.is_built and file.use in uses else file for file in files
+    ]
+
+
+def _is_of_code(files: Sequence[FolderFile]) -> bool:
+    """Say whether source code outweighs the data of a folder, beside which text may be its docs."""
+    code = data = prose = 0
+    for file in files:
+        if file.is_built:
+            continue
+        if file.use is FileUse.CODE:
+            code += file.size
+        elif file.use is FileUse.DATA and _is_prose(file):
+            prose += file.size
+        elif file.use is FileUse.DATA:
+            data += file.size
+    return code > data and prose <= _MOST_DOCS * code
 
 
 def _refuse_twice(folders: Sequence[Path]) -> None:
@@ -213,7 +237,7 @@ def _sources(
     step = max(1, -(-len(files) // _MOST_LOOKED))
     seen = [_see(file) if not n % step else _SeenFile(file, None, None) for n, file in enumerate(files)]
     first = next((one for one in seen if one.choice is not None), None)
-    by_shape: dict[FieldChoice, list[_SeenFile]] = defaultdict(list)
+    by_shape: dict[tuple[FieldChoice, bool], list[_SeenFile]] = defaultdict(list)
     unread: list[tuple[FolderFile, str]] = []
     for one in seen:
         if one.looked is not None and one.choice is None:
@@ -221,11 +245,14 @@ def _sources(
         elif first is not None:
             shape = one.choice or first.choice
             assert shape is not None
-            by_shape[_shape(shape)].append(one)
+            by_shape[_shape(shape, one.file)].append(one)
+    why = unread[0][1] if unread else ""
+    unread += [(one.file, why) for one in seen if first is None and one.looked is None]
     most = max(by_shape.values(), key=len, default=[])
     found: list[tuple[DraftSource | None, list[tuple[FolderFile, str]]]] = [(None, unread)]
     for group in by_shape.values():
-        others = [f for f in all_files if f not in {one.file for one in group}]
+        own = {one.file.path for one in group}
+        others = [file for file in all_files if file.path not in own]
         name = kind if kind == _DOCS or files[0].language else _name(folder, [one.file for one in group])
         found.append((_source(folder, name, group, others, alone=group is not most), []))
     return found
@@ -251,9 +278,15 @@ def _see(file: FolderFile) -> _SeenFile:
     return _SeenFile(file, looked, choice if choice.is_usable else FieldChoice() if markup else None)
 
 
-def _shape(choice: FieldChoice) -> FieldChoice:
-    """Return what files of one source must have in common."""
-    return FieldChoice(text=choice.text, section=choice.section, chat=choice.chat)
+def _shape(choice: FieldChoice, file: FolderFile) -> tuple[FieldChoice, bool]:
+    """Return what files of one source must have in common; of tables, the column of the language."""
+    has_language = choice.language is not None and _has_header(file.reader)
+    return FieldChoice(text=choice.text, section=choice.section, chat=choice.chat), has_language
+
+
+def _has_header(reader: Reader) -> bool:
+    """Say whether each file names its columns once, and is refused without those that a source names."""
+    return isinstance(reader, TableReader) or reader in (CSV, TSV)
 
 
 def _source(
@@ -278,8 +311,8 @@ def _source(
     plain = times * sum(seen.plain_bytes for _, seen, _ in looked)
     whole = _is_prose(files[0])
     documents = len(files) if whole else times * sum(seen.documents for _, seen, _ in looked)
-    lengths = text_lengths(records, choice) or [len(seen.text) for _, seen, _ in looked]
-    patterns, exclude = _patterns(files, others, alone=alone)
+    lengths = text_lengths(records, choice) or [len(seen.text.encode()) for _, seen, _ in looked]
+    patterns, exclude = patterns_of(files, others, alone=alone)
     language = files[0].language
     return DraftSource(
         name=name,
@@ -294,18 +327,25 @@ def _source(
         choice=choice,
         exclude=exclude,
         language=language or (None if choice.language else _language_of(files)),
-        encoding="cp1252" if sum(not seen.is_utf8 for _, seen, _ in looked) > len(looked) / 2 else None,
+        encoding=_encoding([seen.encoding for _, seen, _ in looked]),
         bad=_bad(records, choice, sum(seen.bad for _, seen, _ in looked)),
-        foreign=sum(not seen.is_utf8 for _, seen, _ in looked) / max(len(looked), 1),
+        foreign=sum(seen.is_foreign for _, seen, _ in looked) / max(len(looked), 1),
         languages=_named_languages(records, choice),
     )
 
 
+def _encoding(found: Sequence[str]) -> str | None:
+    """Return the encoding that all files are in, if it is one, and not UTF-8."""
+    kinds = set(found)
+    if kinds - {ASCII} == {"cp1252"}:  # which reads ASCII too
+        return "cp1252"
+    return kinds.pop() if len(kinds) == 1 and not kinds & {ASCII, "utf-8"} else None
+
+
 def _bad(records: Sequence[Mapping[str, object]], choice: FieldChoice, broken: int) -> float:
     """Return the share of records that are broken, or have nothing where the text should be."""
-    column = choice.chat or choice.text
-    empty = sum(find_column(one, column)[1] is None for one in records) if column else 0
-    return (broken + empty) / max(len(records) + broken, 1)
+    without = sum(not gives_document(one, choice) for one in records)
+    return (broken + without) / max(len(records) + broken, 1)
 
 
 def _text_bytes(
@@ -319,38 +359,9 @@ def _text_bytes(
 def _named_languages(records: Sequence[Mapping[str, object]], choice: FieldChoice) -> tuple[str, ...]:
     if choice.language is None:
         return ()
-    found = Counter(str(find_column(record, choice.language)[1]) for record in records)
+    values = (find_column(record, choice.language)[1] for record in records)
+    found = Counter(value for value in values if isinstance(value, str) and value)
     return tuple(name for name, _ in found.most_common())
-
-
-def _patterns(
-    files: Sequence[FolderFile], others: Sequence[FolderFile], *, alone: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return patterns that match the files, and globs of what these match and the source leaves out."""
-    if alone and len(files) <= _MOST_NAMED:
-        return tuple(escape(file.path) for file in files), ()
-    tops = {file.top for file in files}
-    is_one = len(tops) == 1 and tops != {""} and files[0].language is None
-    top = f"{tops.pop()}/" if is_one else ""
-    deep = any("/" in file.path.removeprefix(top) for file in files)
-    endings = sorted({file.ending for file in files})
-    patterns = tuple(f"{escape(top)}{'**/' if deep else ''}*{ending}" for ending in endings)
-    caught = [
-        file
-        for file in others
-        if file.use is not FileUse.EMPTY
-        and file.path.startswith(top)
-        and (deep or "/" not in file.path.removeprefix(top))
-        and file.path.endswith(tuple(endings))
-    ]
-    made = made_folders(caught)
-    rest = [file for file in caught if not any(glob_matches(file.path, glob) for glob in made)]
-    return patterns, (*made, *sorted({_exactly(file.link or file.path) for file in rest}))
-
-
-def _exactly(path: str) -> str:
-    """Return a glob of `exclude` that matches one file; a name alone would match in any folder."""
-    return escape(path) if "/" in path else f"./{escape(path)}"
 
 
 def _name(folder: Path, files: Sequence[FolderFile]) -> str:
@@ -359,7 +370,7 @@ def _name(folder: Path, files: Sequence[FolderFile]) -> str:
     shared = PurePosixPath(files[0].path).parent if len(parents) == 1 else None
     top = files[0].top if len({file.top for file in files}) == 1 else ""
     name = shared.name if shared is not None and shared.name else top or folder.resolve().name
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "texts"
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_") or "texts"
 
 
 def _language_of(files: Sequence[FolderFile]) -> str | None:

@@ -1,9 +1,8 @@
 """Write: a run file as text, with the reason beside each choice."""
 
-import json
 import os
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from glob import escape
 from pathlib import Path
 
@@ -16,6 +15,7 @@ _UPWARD = 2
 _WIDTH = 98
 _USUAL_BAD = 0.03
 """Share of records without a document, of those looked at, up to which the default bound is left."""
+_ESCAPED = '"\\'
 _AMONG = 6
 """Languages that are named in a comment."""
 
@@ -66,8 +66,10 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
     yield f"root = {_text(folder)}"
     yield from _files(source)
     if choice.chat is not None:
-        yield from _comment(f"Roles: {', '.join(choice.roles)}. The assistant's turns are learned.")
-        yield f'chat = {{ column = {_text(choice.chat)}, template = "chatml"{_learn(choice.roles)} }}'
+        yield from _comment(
+            f"Roles: {', '.join(choice.roles)}. The turns of {choice.learned} are learned."
+        )
+        yield f'chat = {{ column = {_text(choice.chat)}, template = "chatml"{_learn(choice.learned)} }}'
     elif choice.text not in (None, "text"):
         yield f"text_column = {_text(choice.text or '')}"
     if choice.section is not None:
@@ -99,8 +101,8 @@ def _files(source: DraftSource) -> Iterator[str]:
         )
 
 
-def _learn(roles: Sequence[str]) -> str:
-    return "" if "assistant" in roles or not roles else f", learn = {_list([roles[-1]])}"
+def _learn(role: str | None) -> str:
+    return "" if role is None or role == "assistant" else f", learn = {_list([role])}"
 
 
 def _language(source: DraftSource) -> Iterator[str]:
@@ -228,7 +230,14 @@ def _printable(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    """Return a string of TOML; unlike JSON, it knows no halves of characters beyond U+FFFF."""
+    return f'"{"".join(map(_letter, text))}"'
+
+
+def _letter(letter: str) -> str:
+    if letter in _ESCAPED:
+        return f"\\{letter}"
+    return letter if letter.isprintable() else f"\\U{ord(letter):08x}"
 
 
 def _list(texts: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from glob import escape
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +17,7 @@ import xxhash
 
 from pipeline.inputs.dataset_folders import DatasetFolders, is_dataset_folder
 from pipeline.inputs.listing import is_pattern
+from pipeline.inputs.own_files import is_own, own_folders
 from pipeline.inputs.places import (
     Place,
     PlaceStatus,
@@ -30,13 +32,7 @@ from pipeline.inputs.places import (
     root_of,
     root_url,
 )
-from pipeline.inputs.skipped import (
-    SkippedFiles,
-    SkipReason,
-    glob_matches,
-    is_hidden,
-    skipped_files,
-)
+from pipeline.inputs.skipped import SkippedFiles, SkipReason, glob_matches, is_hidden, skipped_files
 from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
 from stages.filtering.table import columns_for
@@ -156,8 +152,13 @@ class _Places:
     """Where the skipped ones are, by their path."""
 
 
-def find_inputs(run: RunFile, base: Path) -> FoundInputs:
+def find_inputs(run: RunFile, base: Path, *, output: Path | None = None) -> FoundInputs:
     """Return all files of a run, and what its patterns match and it does not read.
+
+    Args:
+        run: whose sources these are.
+        base: folder that its paths are relative to.
+        output: folder of the run or of a generation: what lies there is no input of it.
 
     Raises:
         ConfigError: a path that is missing, empty of files, of an unknown ending, or named twice; what
@@ -165,7 +166,8 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
         Stopped: a server cannot be reached.
     """
     sources = sorted(run.file_sources, key=lambda source: source.name)
-    expanded = [_expand(source, base) for source in sources]
+    own = own_folders(output)
+    expanded = [_expand(source, base, own) for source in sources]
     files = []
     for source, found in zip(sources, expanded, strict=True):
         files += [
@@ -240,8 +242,8 @@ def fields_of(run: RunFile, source: Source) -> FieldMapping:
     return FieldsForFilters(**content, asked=asked, compared=compared)
 
 
-def _expand(source: Source, base: Path) -> _Places:
-    """Return a source's files, each by its path relative to the root."""
+def _expand(source: Source, base: Path, own: Sequence[Path]) -> _Places:
+    """Return a source's files, each by its path relative to the root; none of the folders of the run."""
     found = _Places()
     for pattern in source.paths:
         places = _named(source, base, pattern)
@@ -252,6 +254,8 @@ def _expand(source: Source, base: Path) -> _Places:
             if path is None:
                 raise ConfigError(f"sources.{source.name}: {place} is outside of root {root}")
             alone = not is_pattern(pattern) and _name(place) == _name(pattern)
+            if not alone and escape(str(place)) != pattern and is_own(place, own):
+                continue
             reason = _skip_reason(source, path, alone=alone, folder=_name(root))
             if reason is None and folders.is_beside(place):
                 reason = SkipReason.BESIDE
@@ -262,7 +266,8 @@ def _expand(source: Source, base: Path) -> _Places:
                 found.skipped[path], found.passed[path] = reason, place
     if not found.places:
         skipped = skipped_files(source.name, found.skipped, ())
-        assert skipped is not None, "a pattern that matches nothing is refused"
+        if skipped is None:
+            raise ConfigError(f"sources.{source.name}.paths: match nothing but what this run wrote")
         raise ConfigError(f"{skipped.line}; no file is left to read")
     return found
 

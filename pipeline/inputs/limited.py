@@ -4,12 +4,14 @@ They are read as the run would read them, in the order of files and positions; r
 document are passed over. Fields that only go along with a document are left out.
 """
 
+from glob import escape
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import FoundFile, find_inputs
+from pipeline.inputs.own_files import TRIAL
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.sample import sample_line, sample_source
 from pipeline.run_file.config import RunFile, Source
@@ -20,13 +22,15 @@ from stages.reading.decompress import reading_stream
 
 def limited_folder(output: Path) -> Path:
     """Return the folder beside a run that holds the first documents of its sources."""
-    return output.with_name(f"{output.name}.inputs")
+    return Path(f"{output.resolve()}{TRIAL}")
 
 
 def limited_note(run: RunFile, output: Path) -> str | None:
     """Say that a run is a trial over the first documents of its sources, or return None."""
-    folder = limited_folder(output.resolve())
-    if not any(Path(path).parent == folder for source in run.sources for path in source.paths):
+    folder = limited_folder(output)
+    if not any(
+        Path(path).parent == Path(escape(str(folder))) for source in run.sources for path in source.paths
+    ):
         return None
     return (
         f"a trial: run with --limit, so it read no more than the first documents of each source, which"
@@ -34,19 +38,20 @@ def limited_note(run: RunFile, output: Path) -> str | None:
     )
 
 
-def limit_inputs(run: RunFile, base: Path, folder: Path, *, limit: int) -> RunFile:
+def limit_inputs(run: RunFile, base: Path, output: Path, *, limit: int) -> RunFile:
     """Write the first documents of each source, and return the run over these.
 
     Args:
         run: the whole run; earlier runs among its sources stay whole.
         base: folder that its paths are relative to.
-        folder: where the documents go, a file for each source; it may be there already.
+        output: folder of the run; the documents go beside it, a file for each source.
         limit: documents of each source.
 
     Raises:
         ShardmillError: an input cannot be found or read, or a source has no document.
     """
-    found = find_inputs(run, base).files
+    found = find_inputs(run, base, output=output).files
+    folder = limited_folder(output)
     folder.mkdir(parents=True, exist_ok=True)
     limited = []
     for source in run.sources:
@@ -58,7 +63,7 @@ def limit_inputs(run: RunFile, base: Path, folder: Path, *, limit: int) -> RunFi
 def _limited(
     source: Source, files: list[FoundFile], run: RunFile, folder: Path, *, limit: int
 ) -> Source:
-    place, left = folder.resolve() / f"{source.name}.jsonl", limit
+    place, left = folder / f"{source.name}.jsonl", limit
     with place.open("wb") as target:
         for file in files:
             left -= _write(file, run, target, limit=left)

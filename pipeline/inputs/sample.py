@@ -12,6 +12,7 @@ file, up to `_WALKED` bytes on disk of all files together, which takes some seco
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO
 
@@ -109,7 +110,9 @@ class InputSample:
         return max((part.text_bytes for part in self.parts), default=0)
 
 
-def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> InputSample:
+def draw_sample(
+    run: RunFile, base: Path, folder: Path, *, share: float, output: Path | None = None
+) -> InputSample:
     """Write a sample of each source as a file of JSON lines.
 
     Args:
@@ -117,11 +120,12 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
         base: folder that its paths are relative to.
         folder: where the sample goes.
         share: of the bytes of the inputs, in (0, 1].
+        output: folder of the run, which is no input of it.
 
     Raises:
         ShardmillError: an input cannot be found or read; or no record was drawn.
     """
-    files = find_inputs(run, base).files
+    files = find_inputs(run, base, output=output).files
     stored = Counter[Group]()
     for file in files:
         stored[_group(file, share)] += _size(file)
@@ -258,7 +262,7 @@ def sample_source(source: Source, place: Path) -> Source:
     chat = None if source.chat is None else source.chat.model_copy(update={"column": _DIALOGUE})
     return Source(
         name=source.name,
-        paths=(str(place),),
+        paths=(escape(str(place)),),
         license=source.license,
         text_column=_TEXT if chat is None else Source.model_fields["text_column"].default,
         section_columns=sections,

@@ -12,6 +12,7 @@ from pipeline.report.content import RunReport
 from pipeline.report.words import said_of_reason
 from pipeline.run_file.config import RunFile
 from pipeline.system.printable import printable
+from stages.reading.source_code import CODE_ENDINGS
 
 _LICENCES = (
     *(
@@ -67,9 +68,10 @@ def _metadata(report: RunReport, file: RunFile) -> Iterator[str]:
     licences = {_known(source.license) for source in file.sources}
     (licence,) = licences if len(licences) == 1 else {"other"}
     yield f"license: {licence}"
-    languages = sorted(
-        {row["language"] for row in report["languages"] if _ISO.fullmatch(row["language"])}
-    )
+    named = {row["language"] for row in report["languages"] if _ISO.fullmatch(row["language"])}
+    languages = sorted(named - CODE_ENDINGS.keys())  # go is no natural language
+    if named - set(languages):
+        languages.append("code")
     if languages:
         yield "language:"
         yield from (f"- {json.dumps(language)}" for language in languages)  # no is a word of YAML
@@ -127,12 +129,15 @@ def _text(report: RunReport, file: RunFile) -> Iterator[str]:
     if not report["verify"]:
         yield "The run has not come to its end: nothing of it is verified."
         return
+    has_learned = any(verdict["learning"] is not None for verdict in report["verify"].values())
+    said = "A small model was trained on the rows, if enough is there, and held to gates. "
+    trained = said if has_learned else ""
     yield "## How it was checked"
     yield (
         "For every row of a dataset that passed: each document is in the rows once and whole, and its"
-        " tokens decode to its text; columns are those that the objective defines; nothing leads from"
-        " one document to another. A small model was trained on the rows, if enough is there, and held"
-        " to gates. `report/index.html` has all numbers."
+        " tokens decode to its text, or to what the tokenizer keeps of it; columns are those that the"
+        f" objective defines; nothing leads from one document to another. {trained}`report/index.html`"
+        " has all numbers."
     )
     yield "## To make it again"
     yield "\n".join(f"- {_cell(line)}" for line in _again(report, file))
@@ -161,12 +166,12 @@ def _rows_of_datasets(report: RunReport, file: RunFile) -> Iterator[str]:
 
 def _done(report: RunReport, file: RunFile) -> Iterator[str]:
     documents = report["documents"]
-    yield f"{documents['read']:,} records were read"
+    yield f"records read: {documents['read']:,}"
     for reason, count in documents["dropped"].items():
         if count:
-            yield f"{count:,} were dropped: {said_of_reason(reason)}"
+            yield f"dropped, {said_of_reason(reason)}: {count:,}"
     for method, count in documents.get("removed", {}).items():
-        yield f"{count:,} were removed: {said_of_reason(method)}"
+        yield f"removed, {said_of_reason(method)}: {count:,}"
     if file.dedup.near:
         near = file.dedup.minhash
         yield f"near-duplicates: MinHash-LSH of {near.num_perm}, Jaccard similarity {near.threshold}"

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.words import said_of_reason
+from pipeline.steps.earlier import GENERATIONS
 from stages.errors import ConfigError
 from stages.store.folders import files_below
 
 _OURS = re.compile(r"[0-9a-f]{32}")
-_PLACE = re.compile(r"(.+):(\d+)")
+_PLACE = re.compile(r"(.+):(\d{1,18})")
 Row = Mapping[str, Any]
 Wanted = list[list[tuple[str, str, object]]]
 """Columns and their values, as pyarrow takes them: any of these lists."""
@@ -70,27 +71,33 @@ def _found(folder: Path, name: str) -> Iterator[FateContent]:
     for path in sorted(files_below(folder)):
         inside = path.relative_to(folder).as_posix()
         parts = inside.split("/")
-        if path.suffix != ".parquet" or "work" in parts or "tmp" in parts:
-            continue
-        for what, said in _told(path, parts, name):
-            yield {"what": what, "said": said, "file": inside}
+        own = parts[2:] if parts[0] == GENERATIONS else parts
+        if path.suffix == ".parquet":
+            for what, said in _told(path, own, name):
+                yield {"what": what, "said": said, "file": inside}
 
 
 def _told(path: Path, parts: list[str], name: str) -> Iterator[tuple[str, str]]:
-    """Yield what a table says of a document."""
-    if path.name == "drops.parquet":
-        yield from _dropped(path, name)
-    elif path.name == "documents.parquet" and "ingest" in parts:
-        yield from _read(path, parts[parts.index("ingest") + 1], name)
-    elif path.name == "documents.parquet" and "datasets" in parts:
-        dataset, split = parts[parts.index("datasets") + 1 :][:2]
-        for row in _rows(path, _named(path, name)):
-            yield "in rows", f"{dataset}/{split}, shard {parts[-2]}, {row['tokens']:,} tokens"
-    elif path.name == "removed.parquet":
-        yield from _removed(path, name)
-    elif path.name == "contaminated.parquet":
-        for row in _rows(path, _named(path, name)):
-            yield "contaminated", f"item {row['item_id'] or row['item']} of {row['set']}"
+    """Yield what a table says of a document.
+
+    Args:
+        path: of the table.
+        parts: its path in the run or the generation; sources and datasets may have the names of steps.
+        name: of the document.
+    """
+    match parts:
+        case ["ingest", _, _, "drops.parquet"]:
+            yield from _dropped(path, name)
+        case ["ingest", source, _, "documents.parquet"]:
+            yield from _read(path, source, name)
+        case ["datasets", dataset, split, *_, shard, "documents.parquet"]:
+            for row in _rows(path, _named(path, name)):
+                yield "in rows", f"{dataset}/{split}, shard {shard}, {row['tokens']:,} tokens"
+        case ["dedup", "removed.parquet"]:
+            yield from _removed(path, name)
+        case ["decontaminate", "contaminated.parquet"]:
+            for row in _rows(path, _named(path, name)):
+                yield "contaminated", f"item {row['item_id'] or row['item']} of {row['set']}"
 
 
 def _dropped(path: Path, name: str) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import PurePath
+from shlex import quote
 from typing import Any, TypedDict
 
 from markupsafe import Markup
@@ -36,6 +37,7 @@ def render_page(report: RunReport) -> str:
     mixes = [_mix_section(name, one) for name, one in report.get("mix", {}).items()]
     return page_template("page.html.j2").render(
         report=report,
+        folder=quote(report["output"]),
         sections=list(_sections(report)),
         generation=_generation(report["output"]),
         duration=duration,

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.run_file.config import RunFile
+from pipeline.steps.dedup.minhash import NEAR
+from pipeline.steps.dedup.values import EXACT
 from stages.dedup.lsh import band_shape
 
 BINS = 20
@@ -24,8 +27,11 @@ class SimilarityContent(TypedDict):
     """How alike removed documents were to those kept for them."""
 
     counts: list[int]
-    """Removed documents in each twentieth of similarity, from 0 to 1; identical ones are not in it."""
+    """Near-duplicates that were removed, in each twentieth of similarity, from 0 to 1."""
     identical: int
+    others: int
+    """Removed for another reason: contained in another, of the same meaning, URL or key. None of these
+    is measured by the similarity of shingles."""
     threshold: float | None
     """From which on near-duplicates are removed; None if they are not looked for."""
     bands: int | None
@@ -36,23 +42,39 @@ class SimilarityContent(TypedDict):
 
 
 def similarity_of(file: RunFile, output: Path) -> SimilarityContent | None:
-    """Return how alike removed documents were; None of a run that has no table of them."""
+    """Return how alike removed documents were; None without a table of them that can be read.
+
+    What is wrong with a damaged one, the audit of the files says.
+    """
     removed, clusters = output / "dedup" / "removed.parquet", output / "dedup" / "clusters.parquet"
     if not file.dedup.exact or not removed.exists():
         return None
-    counts, identical = np.zeros(BINS, np.int64), 0
+    try:
+        return _counted(file, removed, clusters)
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # of the disk
+            raise
+        return None
+
+
+def _counted(file: RunFile, removed: Path, clusters: Path) -> SimilarityContent:
+    counts, identical, others = np.zeros(BINS, np.int64), 0, 0
     with pq.ParquetFile(removed) as table:
         for group in range(table.num_row_groups):
             found = table.read_row_group(group, columns=["similarity", "method"], use_threads=False)
-            same = np.asarray(found["method"].to_pylist()) == "exact"
-            values = found["similarity"].to_numpy(zero_copy_only=False)[~same]
-            identical += int(same.sum())
+            methods = np.asarray(found["method"].to_pylist())
+            alike = methods == NEAR
+            same = int((methods == EXACT).sum())
+            identical += same
+            others += len(methods) - same - int(alike.sum())
+            values = found["similarity"].to_numpy(zero_copy_only=False)[alike]
             counts += _histogram(values[~np.isnan(values)])
     near = file.dedup.minhash
     bands, rows = band_shape(near.threshold, near.num_perm) if file.dedup.near else (None, None)
     return {
         "counts": [int(count) for count in counts],
         "identical": identical,
+        "others": others,
         "threshold": near.threshold if file.dedup.near else None,
         "bands": bands,
         "rows": rows,

@@ -2,6 +2,7 @@
 
 from math import floor
 from pathlib import Path
+from shlex import quote
 
 from pipeline.report.content import GateContent, VerdictContent
 
@@ -32,7 +33,7 @@ def suspected_leak(verdict: VerdictContent, output: str | Path, name: str) -> st
         "so low a loss is suspect: the inputs may show the labels. But documents that are much alike,"
         " such as dialogues that fill in one template, give it too, and then nothing is wrong. The exact"
         " checks passed: every row holds its documents' tokens and the labels that the objective gives"
-        f" them. To tell, see rows: shardmill inspect {output} --dataset {name} --row 0. If the texts"
-        f" repeat each other, set verify.leak_floor = {least:g} or less (0 turns the gate off) and run"
-        " again with --replace. If they do not, do not train on the dataset: report it as a bug"
+        f" them. To tell, see rows: shardmill inspect {quote(str(output))} --dataset {name} --row 0. If"
+        f" the texts repeat each other, set verify.leak_floor = {least:g} or less (0 turns the gate off)"
+        " and run again with --replace. If they do not, do not train on the dataset: report it as a bug"
     )

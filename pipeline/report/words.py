@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipeline.steps.earlier import BY_KEY, URL
+
 STEP_SAID: Mapping[str, str] = {
     "scan": "list files",
     "ingest": "read and clean",
@@ -29,8 +31,10 @@ GONE_SAID: Mapping[str, str] = {
     "missing_text": "without a text",
     "bad_dialogue": "not a dialogue",
     "template_refuses": "refused by the chat template",
+    "empty": "with no character but white space",
     "too_short": "under ingest.min_chars",
     "exact": "identical to a kept document",
+    URL: "of the same URL as a kept document",
     "minhash": "nearly the same as a kept document",
     "containment": "contained in a kept document",
     "semantic": "of the same meaning as a kept document",
@@ -39,7 +43,7 @@ GONE_SAID: Mapping[str, str] = {
     "held_out": "kept from the tokenizer, to measure it on",
     "cut": "tokens in no row",
 }
-"""By reason; a filter's reason is said by its own name."""
+"""By reason; a filter's reason is said by its own name, a key's by the name of its column."""
 
 
 @dataclass(frozen=True)
@@ -107,4 +111,6 @@ def said_of_step(name: str) -> str:
 
 def said_of_reason(reason: str) -> str:
     """Return why documents are gone: "minhash" -> "nearly the same as a kept document"."""
+    if reason.startswith(BY_KEY):
+        return f"of the same {reason.removeprefix(BY_KEY)} as a kept document"
     return GONE_SAID.get(reason, f"filter {reason}")

@@ -27,7 +27,7 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
         return [request]
     if not (request.output / PLAN).exists() and not generation_folders(request.output):
         return [request]
-    keys = {_key(file) for file in find_inputs(request.file, request.base).files}
+    keys = {_key(file) for file in find_inputs(request.file, request.base, output=request.output).files}
     found = generations_of(request.output, keys)
     fresh = not (found[-1].folder / PLAN).exists()
     if len(found) == 1 or (request.replace and fresh):
@@ -53,7 +53,7 @@ def _key(file: FoundFile) -> str:
 
 def found_inputs(request: "RunRequest") -> FoundInputs:
     """Return the input files of a run, or of one generation of it."""
-    found = find_inputs(request.file, request.base)
+    found = find_inputs(request.file, request.base, output=request.output)
     if request.files is None:
         return found
     own = [file for file in found.files if _key(file) in request.files]

@@ -119,7 +119,10 @@ def test_curves_are_drawn_inside_their_box_and_skip_what_is_not_finite() -> None
 def test_what_is_reported_alone_says_so() -> None:
     assert "held to no gate" in page_of(CONTRAST)
     assert render_page(report_of(CONTRAST)).count("Loss by step</text>") == 1
-    assert "held to no gate" in page_of({**LEARNED, "gated": False, "pairs": None})
+    reported = render_page(report_of({**LEARNED, "gated": False, "pairs": None}))
+    assert reported.count("held to no gate") == 2
+    assert "it learned from them" not in reported
+    assert "it learned from them" in render_page(report_of(LEARNED))
     said = (
         "Learning could not be judged, though the exact checks passed and nothing is known to be wrong"
     )

@@ -1,0 +1,31 @@
+"""Own files: what a run wrote is no input of it, though patterns of its sources match it.
+
+paths = ["**/*.md"], --output run-output      run-output/report/card.md is not read by the next call
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.inputs.places import Place
+
+TRIAL = ".inputs"
+"""Behind the name of a run's folder: the folder of what is read in a trial."""
+COMMITS, LOG = "commits", "log.jsonl"
+"""What the folder of every run has."""
+_GENERATIONS = "generations"
+
+
+def own_folders(output: Path | None) -> tuple[Path, ...]:
+    """Return the folders that a run writes into, whichever of its generations is meant."""
+    if output is None:
+        return ()
+    place = Path(os.path.realpath(output))
+    top = place.parent.parent if place.parent.name == _GENERATIONS else place
+    return top, Path(f"{top}{TRIAL}")
+
+
+def is_own(place: Place, folders: Sequence[Path]) -> bool:
+    """Say whether a file lies in one of these folders."""
+    real = Path(os.path.realpath(place)) if folders and isinstance(place, Path) else None
+    return real is not None and any(real.is_relative_to(folder) for folder in folders)

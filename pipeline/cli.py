@@ -18,6 +18,7 @@ from pipeline.commands.options import (
     Quiet,
     RunFileArgument,
     Verbose,
+    integer,
     local,
     progress,
     share,
@@ -181,12 +182,10 @@ def inspect(  # noqa: PLR0913  # one parameter an option
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME", help="The dataset of the row. [default: the only one]")
     ] = None,
-    row: Annotated[
-        int, typer.Option(parser=whole(0), metavar="N", help="The row, in stored order.")
-    ] = 0,
+    row: Annotated[int, typer.Option(parser=integer, metavar="N", help="The row, in stored order.")] = 0,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="train or validation.")] = "train",
     epoch: Annotated[
-        int, typer.Option(parser=whole(0), metavar="E", help="The epoch it is drawn for.")
+        int, typer.Option(parser=integer, metavar="E", help="The epoch it is drawn for.")
     ] = 0,
     clusters: Annotated[  # noqa: FBT002  # typer's way
         bool,
@@ -236,7 +235,7 @@ def export(  # noqa: PLR0913  # one parameter an option
     ] = None,
     split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
     epoch: Annotated[
-        int, typer.Option(parser=whole(0), metavar="E", help="The epoch that rows are drawn for.")
+        int, typer.Option(parser=integer, metavar="E", help="The epoch that rows are drawn for.")
     ] = 0,
     quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way

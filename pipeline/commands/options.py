@@ -20,15 +20,20 @@ def local(parameter: typer.CallbackParam, value: Any) -> Any:
     return value
 
 
+def integer(given: Any) -> int:
+    """Return a whole number; what it is for holds it to bounds."""
+    try:
+        return int(given)
+    except ValueError:
+        raise typer.BadParameter(f"{given} is not a whole number") from None
+
+
 def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
     """Return what reads a whole number within bounds from a word of the command line."""
     bounds = f"at least {least:,}" if most is None else f"from {least:,} to {most:,}"
 
     def parse(given: Any) -> int:
-        try:
-            number = int(given)
-        except ValueError:
-            raise typer.BadParameter(f"{given} is not a whole number; give one, {bounds}") from None
+        number = integer(given)
         if number < least or (most is not None and number > most):
             raise typer.BadParameter(f"{given}: must be {bounds}")
         return number

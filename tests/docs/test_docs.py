@@ -89,7 +89,7 @@ def test_the_tree_in_the_readme_is_what_a_run_leaves(followed: Followed) -> None
     tree = next(content for _, content in blocks("README.md") if content.startswith("first-run/"))
     tree = tree.partition("\n")[2]
     named = set(re.findall(r"(?:^|  )(\w+)/", tree, re.MULTILINE))
-    named |= set(re.findall(r"\b(\w+\.jsonl?)\b", tree))
+    named |= set(re.findall(r"\b(\w+\.(?:jsonl?|prom))\b", tree))
     there = {path.name for path in output.iterdir()} | {p.name for p in output.rglob("*.json")}
     assert len(named) > 10
     assert named <= there

@@ -54,21 +54,25 @@ CLM_ALONE = --set 'datasets=[{name="clm"}]'
 unexport PYTHONDONTWRITEBYTECODE
 
 # The kernels of every run are compiled by a small one, and their code is kept beside the modules; meanwhile
-# `make --jobs=2` installs what tests and examples need. Both stay out of what the other writes.
+# `make --jobs=2` installs torch, Ray, and what tests and examples need, none of which that run imports.
 setup: $(VENV)/.installed $(VENV)/.ready
 
-$(VENV)/.run: pyproject.toml constraints.txt
+EXTRAS = import sys, tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+  large = ("torch", "ray"); small = "small" in sys.argv; names = [name for name in sys.argv[1:] if name != "small"]; \
+  print(*(one for name in names for one in extras[name] if not (small and one.startswith(large))), sep="\n")
+
+$(VENV)/.small: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable '.[run]'
+	$(BIN)/python -c '$(EXTRAS)' small run > $(VENV)/small.txt
+	$(INSTALL) --editable . --requirement $(VENV)/small.txt
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.run
-	$(BIN)/python -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
-	  print(*extras["dev"], *extras["examples"], sep="\n")' > $(VENV)/extras.txt
+$(VENV)/.installed: $(VENV)/.small
+	$(BIN)/python -c '$(EXTRAS)' run dev examples > $(VENV)/extras.txt
 	$(INSTALL) --requirement $(VENV)/extras.txt
 	touch $@
 
-$(VENV)/.ready: $(VENV)/.run
+$(VENV)/.ready: $(VENV)/.small
 	$(BIN)/shardmill run benchmarks/compiled.toml --workers 0 --output $(VENV)/compiled --replace \
 	  > $(VENV)/compiled.log 2>&1 || { cat $(VENV)/compiled.log; exit 1; }
 	rm -r $(VENV)/compiled

@@ -5,6 +5,7 @@
 Each page is opened on a desktop and on a phone, light and dark, with Chromium. Every part that can be
 opened is opened. What is checked: errors of the console, requests, axe-core's rules of every level, that
 nothing is wider than a phone, that the first numbers are those of report.json, and the seconds to load.
+On the desktop the questions that people ask of a run are answered by clicking, and answers are printed.
 
 Needs `pip install '.[browser]'` and a Chromium on the path (`--browser` names another).
 """
@@ -22,6 +23,24 @@ from playwright.sync_api import sync_playwright
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
+QUESTIONS = (
+    ("Can I train on it?", "verdict", ".verdict"),
+    ("How many documents were lost, and at which step?", "flow", "table"),
+    ("May I trust the validation split: how much is held out?", "flow", "tr:has-text('for validation')"),
+    ("Why did documents go?", "dropped", "table"),
+    ("How do I learn why one document went?", "dropped", "p:has-text('--document ID')"),
+    ("What was taken for a duplicate, and of what?", "duplicates", "details.cluster"),
+    ("Which language pays most for its tokens?", "languages", "h3:has-text('pays most') ~ *"),
+    ("Did I get the mix that I asked for?", "mix", "table"),
+    ("How long are the documents?", "rows", "p:has-text('Half of the documents')"),
+    ("What does a model see?", "rows", "h3:has-text('as a model gets it') ~ *"),
+    ("How full are the rows?", "rows", "h3:has-text('How full') ~ *"),
+    ("Which gate says so, and why?", "proof", "table"),
+    ("What did it cost?", "cost", "table"),
+    ("How do I make it again?", "made", "table"),
+)
+"""Questions, the section that answers each, and what in it does."""
+MOST_CLICKS = 3
 _NUMBERS = "() => [...document.querySelectorAll('.numbers b')].map(one => one.textContent)"
 _OPEN = "() => { const all = [...document.querySelectorAll('details')]; all.forEach(one => { one.open = true }); return all.length }"  # noqa: E501  # one line of another language
 _WIDER = "() => document.documentElement.scrollWidth - window.innerWidth"
@@ -60,8 +79,35 @@ def check_run(run: Path, browser: str, screenshots: Path | None) -> list[dict[st
                     color_scheme=scheme,
                 )
                 found.append(_check(context.new_page(), run, f"{size}-{scheme}", screenshots))
+                if not found[1:]:
+                    found[0]["questions"] = answers(context.new_page(), run)
+                    found[0]["faults"] += [
+                        f"no answer: {one['question']}"
+                        for one in found[0]["questions"]
+                        if not one["answer"] or one["clicks"] > MOST_CLICKS
+                    ]
                 context.close()
         chromium.close()
+    return found
+
+
+def answers(page: Any, run: Path) -> list[dict[str, Any]]:
+    """Return the answers of a page to the questions that it has a section for, found by clicking."""
+    found = []
+    place = (run / "report" / "index.html").resolve().as_uri()
+    for question, section, what in QUESTIONS:
+        page.goto(place, wait_until="load")
+        link = page.locator(f'nav a[href="#{section}"]')
+        answer = page.locator(f"section[aria-labelledby={section}] {what}").first
+        if not link.count() or not answer.count():
+            continue
+        link.click()
+        clicks = 1
+        for closed in answer.locator("xpath=ancestor-or-self::details[not(@open)]").all():
+            closed.locator("summary").first.click()
+            clicks += 1
+        said = " ".join(answer.inner_text().split()) if answer.is_visible() else ""
+        found.append({"question": question, "clicks": clicks, "answer": said[:200]})
     return found
 
 

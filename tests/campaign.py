@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 FULL = os.environ.get("SHARDMILL_CAMPAIGN") == "full"
-_SHARE, _LEAST = 4, 5
+_SHARE, _LEAST = 8, 5
 Case = TypeVar("Case")
 
 

@@ -38,6 +38,7 @@ from pipeline.commands.export_folder import (
     require_there,
     resume_parts,
 )
+from pipeline.commands.hub_card import HUB_CARD, hub_card
 from pipeline.engine.progress import Progress
 from pipeline.planning.earlier import generation_folders
 from pipeline.planning.outputs import require_local
@@ -108,7 +109,7 @@ def _export(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
     already = summary is not None
     if summary is None:
         read_tokenizer(sources[0])
-        parts = _parts(format_, sources)
+        parts = _parts(format_, sources, request.folder)
         summary = _write_whole(request.to, identity, parts, stream=stream)
     else:
         require_same(request.to, summary.identity, identity)
@@ -199,7 +200,7 @@ ExportPart = tuple[str, partial[None]]
 """The name of a part, and what writes it, given the files."""
 
 
-def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[ExportPart]:
+def _parts(format_: Format, sources: Sequence[ExportSource], folder: Path) -> list[ExportPart]:
     """Return the parts in the order in which they are written."""
     parts: list[ExportPart] = []
     for source in sources:
@@ -208,7 +209,7 @@ def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[ExportPart]
             for shard in range(source.num_shards)
         ]
         parts.append((f"{source.split}/end", partial(format_.finish, source)))
-    return [*parts, (ABOUT, partial(_write_about, format_, sources))]
+    return [*parts, (ABOUT, partial(_write_about, format_, sources, folder))]
 
 
 def _write_whole(
@@ -277,7 +278,9 @@ def read_tokenizer(source: ExportSource) -> bytes:
     return data
 
 
-def _write_about(format_: Format, sources: Sequence[ExportSource], files: ExportFiles) -> None:
+def _write_about(
+    format_: Format, sources: Sequence[ExportSource], folder: Path, files: ExportFiles
+) -> None:
     """Write the tokenizer and the lines to read, which are the same wherever it is written."""
     data = read_tokenizer(sources[0])
     files.write(sources[0].tokenizer, data)
@@ -298,6 +301,8 @@ def _write_about(format_: Format, sources: Sequence[ExportSource], files: Export
         *(("", "```python", read_carried(FOLDER), "```") if carried.files else ()),
     ]
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
+    if format_.is_hub_layout:
+        files.write(HUB_CARD, hub_card(folder, sources).encode())
 
 
 def contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:

@@ -196,7 +196,8 @@ def _nothing(folders: Sequence[Path], left_out: Counter[str], examples: Mapping[
         f"{count:,} file{'s' * (count > 1)} such as {examples[why]}: {why}"
         for why, count in left_out.most_common(4)
     )
-    return f"{', '.join(map(str, folders))}: nothing there can be read ({listed or 'no file is there'})"
+    there = f"{', '.join(map(str, folders))}: nothing there can be read ({listed or 'no file is there'})"
+    return f"{there}; name the folder that holds the texts"
 
 
 def _is_prose(file: FolderFile) -> bool:

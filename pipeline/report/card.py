@@ -52,14 +52,16 @@ _MOST_LANGUAGES = 20
 """Rows of languages in the text; the metadata has all."""
 
 
-def render_card(report: RunReport, file: RunFile) -> str:
+def render_card(report: RunReport, file: RunFile, *, configs: str = "") -> str:
     """Return the card of a run.
 
     Args:
         report: of the run, as far as it has come.
         file: its settings.
+        configs: lines of metadata that say which files are which split, if the card lies beside them.
     """
-    parts = ["\n".join(["---", *_metadata(report, file), "---"]), *_text(report, file)]
+    metadata = [*_metadata(report, file), *([configs] if configs else [])]
+    parts = ["\n".join(["---", *metadata, "---"]), *_text(report, file)]
     return "\n\n".join(parts) + "\n"
 
 

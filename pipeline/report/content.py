@@ -7,8 +7,10 @@ from typing import NotRequired, TypedDict
 
 from pydantic import JsonValue
 
+from pipeline.report.before import RepeatedContent
 from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.duplicates import ClusterContent, SourceRemovalsContent
+from pipeline.report.lengths import LengthsContent
 from pipeline.report.made import MadeContent
 from pipeline.report.mix_content import MixContent, PackedClassContent, WholeContent
 from pipeline.report.shown_content import ShownRow
@@ -282,6 +284,12 @@ class RunReport(TypedDict):
     steps: list[StepContent]
     similarity: NotRequired[SimilarityContent]
     """Of runs that remove duplicates."""
+    repeated: NotRequired[list[RepeatedContent]]
+    """Of runs that cut repeated text out of documents: what was cut most."""
+    languages_before: NotRequired[dict[str, int]]
+    """Documents by language before duplicates were removed; of runs with a token store."""
+    lengths: NotRequired[LengthsContent]
+    """Likewise, how long the documents are that are left."""
     rows: NotRequired[dict[str, ShownRow]]
     """The beginning of one row of each dataset that was verified."""
     made: NotRequired[MadeContent]

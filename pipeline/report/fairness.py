@@ -108,15 +108,20 @@ def mix_table(report: RunReport, most: int) -> TextTable:
     rows = [*first, *([] if others is None else [others])]
     packed = packed_languages(report["packing"])
     counted = [name for name in _BYTES if any(name in row for row in languages)]
+    before = report.get("languages_before", {})
     totals = {name: max(sum(row[name] for row in languages), 1) for name in _COUNTS}
     in_rows = sum(packed.values())
     rest = in_rows - sum(packed.get(row["language"], 0) for row in first)
     headings = ["language", *(heading for name in _COUNTS for heading in (name, "share"))]
+    headings[1:1] = ["read"] * bool(before)
     headings += ["in rows"] * bool(in_rows) + ["bytes/token", *(_BYTES[name] for name in counted)]
     lines = []
     for row in rows:
         counts = ((row[name], totals[name]) for name in _COUNTS)
         cells = [text for count, total in counts for text in (f"{count:,}", f"{count / total:.2%}")]
+        if before:
+            read = sum(before.values()) - sum(before.get(one["language"], 0) for one in first)
+            cells.insert(0, f"{read if row is others else before.get(row['language'], 0):,}")
         if in_rows:
             own = rest if row is others else packed.get(row["language"], 0)
             cells.append(f"{own / in_rows:.2%}")

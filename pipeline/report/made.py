@@ -7,9 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypedDict
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ByteSize, ValidationError
 
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.wording import size_with_unit
 from pipeline.state.journal import read_log
 
 _LIBRARIES = ("numpy", "pyarrow", "sentencepiece", "tokenizers", "torch", "ray")
@@ -107,6 +108,8 @@ def _set(key: str, value: object) -> Iterator[tuple[str, str]]:
             yield from (
                 (own, said) for own, said in _set(f"{key}.{named}", one) if own != f"{key}.{named}.name"
             )
+    elif isinstance(value, ByteSize):
+        yield key, size_with_unit(value) or str(int(value))
     else:
         said = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         said = said.lower() if isinstance(value, bool) else said

@@ -15,7 +15,7 @@ from pipeline.report.marked import marked
 from pipeline.report.mix_content import MixContent
 from pipeline.report.mix_picture import MOST_DRAWN, draw_shares, draw_windows
 from pipeline.report.mixes import mixed_languages_table, shares_table, stages_table, windows_table
-from pipeline.report.pictures import loss_curves, similarity_bars, step_times
+from pipeline.report.pictures import length_bars, loss_curves, similarity_bars, step_times
 from pipeline.report.suspicions import suspected_leak
 from pipeline.report.template import page_template
 from pipeline.report.verdicts import UNPROVEN_SAID
@@ -44,6 +44,7 @@ def render_page(report: RunReport) -> str:
         flow=flow_stages(report),
         curves=loss_curves,
         gantt=step_times(report["steps"]),
+        lengths_picture=length_bars(report["lengths"]) if "lengths" in report else "",
         similarity_picture=similarity_bars(similarity) if similarity else "",
         marked=marked,
         kept_excerpt=_kept_excerpt,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from pipeline.report.content import CurveContent, StepContent
+from pipeline.report.lengths import LengthsContent
 from pipeline.report.plot import Axis, Plot, text
 from pipeline.report.similarity import BINS, SimilarityContent
 
@@ -58,6 +59,37 @@ def similarity_bars(found: SimilarityContent) -> Markup:
         parts.append(plot.line(2, [(threshold, 0.0), (threshold, most * 1.05)]))
         names += ["chance of comparison", "threshold"]
     return Markup(plot.svg([*parts, *plot.legend(names)]))  # noqa: S704  # its texts are escaped
+
+
+def length_bars(found: LengthsContent) -> Markup:
+    """Return the shares of documents and of tokens by the length of the document, in powers of two."""
+    bins = found["bins"]
+    documents = sum(one["documents"] for one in bins) or 1
+    tokens = sum(one["tokens"] for one in bins) or 1
+    height = _LINE * len(bins) + 34
+    half = (_WIDTH - _LABEL - 2 * _ROOM) / 2
+    middle = _LABEL + half + _ROOM
+    shares = [(one["documents"] / documents, one["tokens"] / tokens) for one in bins]
+    across = half / max((share for pair in shares for share in pair), default=1.0)
+    name = "Shares of documents and tokens by length"
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{name}">',
+        text(_LABEL - 10, 16, "tokens of a document", 'text-anchor="end" class="dim"'),
+        text(_LABEL, 16, "share of the documents", 'class="dim"'),
+        text(middle, 16, "share of the tokens", 'class="dim"'),
+    ]
+    for number, (one, pair) in enumerate(zip(bins, shares, strict=True)):
+        top = 22 + _LINE * number
+        least, most = one["least"], one["most"]
+        said = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        parts.append(text(_LABEL - 10, top + 17, said, 'text-anchor="end"'))
+        for left, share in zip((_LABEL, middle), pair, strict=True):
+            width = max(across * share, 1.0)
+            parts.append(
+                f'<rect x="{left:.1f}" y="{top + 4}" width="{width:.1f}" height="16" fill="var(--bar)"/>'
+            )
+            parts.append(text(left + width + 8, top + 17, f"{share:.1%}", 'class="dim"'))
+    return Markup("\n".join([*parts, "</svg>"]))  # noqa: S704  # its texts are escaped
 
 
 def step_times(steps: Sequence[StepContent]) -> Markup:

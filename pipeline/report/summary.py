@@ -21,12 +21,10 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
-from pipeline.report.made import made_of
 from pipeline.report.mixes import mixes_of, packed_of, wholes_of
 from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page
-from pipeline.report.shown_rows import first_rows
-from pipeline.report.similarity import similarity_of
+from pipeline.report.seen import add_seen
 from pipeline.report.steps import step_metrics
 from pipeline.report.verdicts import word_of
 from pipeline.run_file.config import RunFile
@@ -156,7 +154,7 @@ def summarise(
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
     _add_mixes(report, file, verdicts, output)
-    _add_seen(report, file, output)
+    add_seen(report, file, output)
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
@@ -180,17 +178,6 @@ def _add_mixes(
         report["mix"] = mixes
     if wholes := wholes_of(output, packed_of(verdicts)):
         report["whole"] = wholes
-
-
-def _add_seen(report: RunReport, file: RunFile, output: Path) -> None:
-    """Add what is read from the run's files: how alike duplicates are, rows, and how it was made."""
-    similarity = similarity_of(file, output) if "removed" in report["documents"] else None
-    if similarity is not None:
-        report["similarity"] = similarity
-    verified = {name: splits for name, splits in report["datasets"].items() if name in report["verify"]}
-    if verified:
-        report["rows"] = first_rows(output, verified)
-    report["made"] = made_of(file, output)
 
 
 def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:

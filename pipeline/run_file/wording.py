@@ -64,7 +64,7 @@ def _bound(bound: float, given: object) -> str:
     """Return a bound as it can be written: of sizes with their unit, if the value was given with one."""
     if not isinstance(bound, int):
         return f"{bound:g}"
-    with_unit = _size(bound)
+    with_unit = size_with_unit(bound)
     if with_unit is None:
         return f"{bound}"
     if isinstance(given, str) and given.strip()[-1:].isalpha():
@@ -72,7 +72,7 @@ def _bound(bound: float, given: object) -> str:
     return f"{bound}, which is {with_unit}" if bound >= _UNITS["MiB"] else f"{bound}"
 
 
-def _size(bound: int) -> str | None:
+def size_with_unit(bound: int) -> str | None:
     """Return a number of bytes with its unit, if it is a whole number of one."""
     fitting = (f"{bound // size}{unit}" for unit, size in _UNITS.items() if bound and bound % size == 0)
     return next(fitting, None)

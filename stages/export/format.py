@@ -74,6 +74,8 @@ class Format:
     """Whether the dataset must say where sentences end."""
     loss_masks: bool = False
     """Whether it says which tokens have a loss; of documents, since rows have labels."""
+    is_hub_layout: bool = False
+    """Whether its folder is one that the Hugging Face Hub shows as it is, with a card."""
     max_vocabulary: int | None = None
     """Ids that its integers can hold."""
 

@@ -158,4 +158,5 @@ HF_PARQUET = Format(
     refuse=_refuse_parquet,
     notes=row_notes,
     stages=_stages,
+    is_hub_layout=True,
 )

@@ -18,6 +18,7 @@ def test_documents_repeat_as_often_as_is_said() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_the_table_has_every_phase_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tmp_path / "figures.json"
     assert main([str(tmp_path / "work"), "--documents", "3000", "--json", str(figures)]) == 0

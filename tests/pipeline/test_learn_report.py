@@ -99,7 +99,7 @@ def test_the_page_shows_every_gate_with_its_bound_and_which_side_is_right() -> N
     assert "FAIL No document sees its neighbour 1.5, must be at most 0 isolation" in page
     assert "FAIL The inputs do not show the answers not finite, must be at least 0.1 leak_floor" in page
     assert "in each of 7 pairs of neighbours in a row" in page
-    assert "1.23 % of the time went to the loader, 4,567 tokens a second on cpu, MFU 0.250" in page
+    assert "1.23% of the time went to the loader, 4,567 tokens a second on cpu, MFU 0.250" in page
     assert "told at 0.6 nats" in page
 
 

@@ -1,0 +1,95 @@
+"""What a report reads from the run's files: lengths, languages before removals, what was cut most."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.report.before import languages_before, repeated_texts
+from pipeline.report.lengths import lengths_of
+from tests.conftest import bundled_lines, run_small
+
+CUT = "Read more of this in the next number of our paper, which comes out every Thursday morning."
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A run that cuts lines and removes duplicates, and its report."""
+    folder = tmp_path_factory.mktemp("seen")
+    lines = [json.loads(line) for line in bundled_lines("text/*", 8)]
+    for number, line in enumerate(lines):
+        line["text"] += f"\n{CUT}\n{number} times it was said." if number % 2 else ""
+    records = [*lines, *lines[:5]]
+    (folder / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    report = run_small(
+        folder,
+        folder / "run",
+        until="verify",
+        dedup={"lines": {"min_documents": 4}},
+        tokenizer={"train": {"vocab_size": 1024, "sample_size": "1MiB"}},
+        verify={"learning": False},
+    )
+    return folder / "run", report
+
+
+def test_lengths_are_those_of_the_token_store(made: tuple[Path, Any]) -> None:
+    output, report = made
+    stored = np.concatenate(
+        [
+            pq.read_table(place, columns=["tokens"])["tokens"].to_numpy()
+            for place in (output / "tokens").glob("*/*/documents.parquet")
+        ]
+    )
+    found = report["lengths"]
+    assert found["documents"] == len(stored) == sum(one["documents"] for one in found["bins"])
+    assert found["longest"] == stored.max()
+    assert sum(one["tokens"] for one in found["bins"]) == stored.sum()
+    for one in found["bins"]:
+        inside = (stored >= one["least"]) & (stored <= one["most"])
+        assert (one["documents"], one["tokens"]) == (inside.sum(), stored[inside].sum())
+    ordered = np.sort(stored)
+    for name, share in (("p10", 0.1), ("median", 0.5), ("p90", 0.9)):
+        assert found["points"][name] == ordered[int(np.ceil(share * len(ordered))) - 1]
+
+
+def test_languages_before_are_of_all_that_was_not_dropped(made: tuple[Path, Any]) -> None:
+    documents = made[1]["documents"]
+    before = made[1]["languages_before"]
+    assert sum(before.values()) == documents["kept"] + sum(documents["removed"].values())
+    after = {row["language"]: row["documents"] for row in made[1]["languages"]}
+    assert all(before[name] >= count for name, count in after.items())
+    assert sum(before.values()) > sum(after.values())
+
+
+def test_what_was_cut_most_stands_first_and_on_the_page(made: tuple[Path, Any]) -> None:
+    output, report = made
+    first, *_ = report["repeated"]
+    assert first["excerpt"].startswith(CUT[:60])
+    assert first["method"] == "line"
+    assert sum(one["bytes"] for one in report["repeated"]) == report["documents"]["cut_bytes"]["line"]
+    page = (output / "report" / "index.html").read_text(encoding="utf-8")
+    for said in (
+        CUT[:60],
+        "What was cut most",
+        "How long the documents are",
+        "Half of the documents have",
+    ):
+        assert said in page
+    assert '<th scope="col" class="n">read</th>' in page
+
+
+def test_damaged_files_make_no_report_fail(made: tuple[Path, Any], tmp_path: Path) -> None:
+    assert lengths_of(tmp_path) is None
+    assert languages_before(tmp_path) is None
+    assert repeated_texts(tmp_path) == []
+    for name in ("tokens/a/b/offsets.npy", "ingest/a/b/documents.parquet", "dedup/cuts.parquet"):
+        place = tmp_path / name
+        place.parent.mkdir(parents=True)
+        place.write_bytes(b"no such thing")
+    assert lengths_of(tmp_path) is None
+    assert languages_before(tmp_path) is None
+    assert repeated_texts(tmp_path) == []
+    assert lengths_of(made[0]) is not None

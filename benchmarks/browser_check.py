@@ -35,7 +35,7 @@ QUESTIONS = (
     ("How long are the documents?", "rows", "p:has-text('Half of the documents')"),
     ("What does a model see?", "rows", "h3:has-text('as a model gets it') ~ *"),
     ("How full are the rows?", "rows", "h3:has-text('How full') ~ *"),
-    ("Which gate says so, and why?", "proof", "table"),
+    ("Which gate says so, and why?", "proof", "ul.gates"),
     ("What did it cost?", "cost", "table"),
     ("How do I make it again?", "made", "table"),
 )

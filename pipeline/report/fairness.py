@@ -203,10 +203,17 @@ def tokenizer_table(fairness: FairnessContent) -> TextTable:
     return TextTable(headings, tuple(rows))
 
 
-def parity_picture(fairness: FairnessContent) -> str:
-    """Return the picture of parity by language, as SVG; "" if there is one language."""
-    if len(fairness["languages"]) == 1:
+def parity_picture(fairness: FairnessContent, most: int) -> str:
+    """Return the picture of parity by language, as SVG; "" if there is one language.
+
+    Args:
+        fairness: what languages take.
+        most: languages; of more, those that pay most.
+    """
+    rates = fairness["languages"]
+    if len(rates) == 1:
         return ""
+    names = sorted(rates, key=lambda name: (-rates[name][OWN]["parity"], name))[:most]
     return draw_parity(
         {
             "format_version": 1,
@@ -218,7 +225,7 @@ def parity_picture(fairness: FairnessContent) -> str:
             "parallel": {
                 "source": "",
                 "unit": fairness["unit"],
-                "languages": fairness["languages"],
+                "languages": {name: rates[name] for name in names},
                 "total": {},
             },
             "text": None,

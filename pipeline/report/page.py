@@ -21,9 +21,9 @@ from pipeline.report.template import page_template
 from pipeline.report.verdicts import UNPROVEN_SAID
 from pipeline.report.words import GATES, GateWords, said_of_reason
 
-MAX_LANGUAGES = 100
+MAX_LANGUAGES = 30
 """Rows of languages on the page; all are in report.json."""
-MAX_PACKED = 20
+MAX_PACKED = 10
 """Sources and languages of each split in the table of padding and cuts; all are in report.json."""
 MAX_FINDINGS = 200
 """Findings of a dataset on the page; all are in verdict.json."""
@@ -58,7 +58,7 @@ def render_page(report: RunReport) -> str:
         fairness=fairness,
         parity=fairness and parity_table(fairness, MAX_LANGUAGES),
         tokenizers=fairness and tokenizer_table(fairness),
-        picture=Markup(parity_picture(fairness) if fairness else ""),  # noqa: S704  # its texts are escaped
+        picture=Markup(parity_picture(fairness, MAX_LANGUAGES) if fairness else ""),  # noqa: S704  # its texts are escaped
         mixes=mixes,
         most_drawn=MOST_DRAWN,
         most_findings=MAX_FINDINGS,

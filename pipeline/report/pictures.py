@@ -58,6 +58,10 @@ def similarity_bars(found: SimilarityContent) -> Markup:
         parts.append(plot.line(1, [(s, chance * most) for s, chance in chances]))
         parts.append(plot.line(2, [(threshold, 0.0), (threshold, most * 1.05)]))
         names += ["chance of comparison", "threshold"]
+        for point in found["measured"]:
+            at = point["similarity"], point["compared"] * most
+            told = f"{point['pairs']} pairs: {point['compared']:.0%} compared"
+            parts += plot.mark(1, at, (0.0, 0.0), told)
     return Markup(plot.svg([*parts, *plot.legend(names)]))  # noqa: S704  # its texts are escaped
 
 

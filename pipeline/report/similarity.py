@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.report.measured import MeasuredPoint, measured_curve
 from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.minhash import NEAR
 from pipeline.steps.dedup.values import EXACT
@@ -37,6 +38,8 @@ class SimilarityContent(TypedDict):
     bands: int | None
     rows: int | None
     """Of a band: two documents of similarity s are compared with a chance of 1 - (1 - s^rows)^bands."""
+    measured: list[MeasuredPoint]
+    """That chance, measured on documents of the run; empty without near-duplicates."""
     clusters: dict[str, int] | None
     """Clusters by the number of their documents, in powers of two; None of too many to count."""
 
@@ -50,14 +53,14 @@ def similarity_of(file: RunFile, output: Path) -> SimilarityContent | None:
     if not file.dedup.exact or not removed.exists():
         return None
     try:
-        return _counted(file, removed, clusters)
+        return _counted(file, output, removed, clusters)
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:  # of the disk
             raise
         return None
 
 
-def _counted(file: RunFile, removed: Path, clusters: Path) -> SimilarityContent:
+def _counted(file: RunFile, output: Path, removed: Path, clusters: Path) -> SimilarityContent:
     counts, identical, others = np.zeros(BINS, np.int64), 0, 0
     with pq.ParquetFile(removed) as table:
         for group in range(table.num_row_groups):
@@ -78,6 +81,7 @@ def _counted(file: RunFile, removed: Path, clusters: Path) -> SimilarityContent:
         "threshold": near.threshold if file.dedup.near else None,
         "bands": bands,
         "rows": rows,
+        "measured": measured_curve(near, output) if bands is not None and counts.any() else [],
         "clusters": _cluster_sizes(clusters),
     }
 

@@ -180,7 +180,8 @@ def test_tables_show_shares_of_the_whole_and_those_that_pay_most_first() -> None
         ("run", "300", "40", "2.00", "3.00 (th)", "20.00%"),
         ("other", "400", "20", "1.00", "1.00 (th)", "50.00%"),
     )
-    assert parity_picture(fairness).count("<title>") == 2 + 4
+    assert parity_picture(fairness, 9).count("<title>") == 2 + 4
+    assert parity_picture(fairness, 1).count("<title>") < 2 + 4
 
 
 def plan_of(place: Path, file: RunFile) -> Any:

@@ -10,6 +10,8 @@ import pytest
 
 from pipeline.report.before import languages_before, repeated_texts
 from pipeline.report.lengths import lengths_of
+from pipeline.report.measured import measured_curve
+from stages.dedup.lsh import MinHashConfig, band_shape
 from tests.conftest import bundled_lines, run_small
 
 CUT = "Read more of this in the next number of our paper, which comes out every Thursday morning."
@@ -79,6 +81,25 @@ def test_what_was_cut_most_stands_first_and_on_the_page(made: tuple[Path, Any]) 
     ):
         assert said in page
     assert '<th scope="col" class="n">read</th>' in page
+
+
+@pytest.mark.parametrize("normalize", [(), ("case",)])
+def test_the_measured_chance_of_comparison_is_that_of_theory(
+    normalize: tuple[str, ...], made: tuple[Path, Any]
+) -> None:
+    config = MinHashConfig(threshold=0.7, num_perm=64, normalize=normalize)
+    points = measured_curve(config, made[0])
+    bands, rows = band_shape(config.threshold, config.num_perm)
+    assert sum(point["pairs"] for point in points) > 200
+    assert len(points) >= 6
+    for point in points:
+        low, high = (
+            1 - (1 - max(0.0, min(1.0, point["similarity"] + off)) ** rows) ** bands
+            for off in (-0.05, 0.05)
+        )
+        noise = 4 / point["pairs"] ** 0.5
+        assert low - noise <= point["compared"] <= high + noise
+    assert points[-1]["compared"] > points[0]["compared"] + 0.5
 
 
 def test_damaged_files_make_no_report_fail(made: tuple[Path, Any], tmp_path: Path) -> None:

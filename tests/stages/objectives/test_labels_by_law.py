@@ -139,7 +139,7 @@ def test_labels_of_any_rows_are_what_the_stored_tokens_say(name: str) -> None:
     objective, seen = OBJECTIVES[name], 0
     law = LAWS[traits_of(objective).label_convention]
 
-    @settings(deadline=None, max_examples=examples(40), derandomize=True)
+    @settings(deadline=None, max_examples=examples(80), derandomize=True)
     @given(st.data())
     def held(data: st.DataObject) -> None:
         nonlocal seen

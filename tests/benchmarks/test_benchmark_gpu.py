@@ -369,6 +369,7 @@ def test_a_peak_that_is_given_makes_a_utilisation(run: Path, tmp_path: Path) -> 
         (["--json", "/nowhere/gpu.json"], "/nowhere/gpu.json"),
     ],
 )
+@pytest.mark.campaign
 def test_what_cannot_be_is_refused_in_one_line(
     run: Path,
     options: list[str],

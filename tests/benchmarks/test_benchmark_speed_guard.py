@@ -100,6 +100,7 @@ def test_a_sound_run_passes() -> None:
     assert said == "No path is over 1.75 times slower or faster than recorded."
 
 
+@pytest.mark.campaign
 def test_on_a_kind_of_cpu_without_records_more_is_allowed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

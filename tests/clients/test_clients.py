@@ -144,6 +144,7 @@ def test_documents_and_tokens_of_a_mix_are_counted_by_source(scripts: ModuleType
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_a_copy_that_an_export_lacks_is_missed_in_its_source(
     scripts: ModuleType, mixed: Path, tmp_path: Path
@@ -159,6 +160,7 @@ def test_a_copy_that_an_export_lacks_is_missed_in_its_source(
         assert f"train stream: {last} {found}, not {say(run, last)} as {whose} has" in verdict
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_a_token_that_goes_to_a_document_of_another_source_is_found(
     scripts: ModuleType, mixed: Path, tmp_path: Path

@@ -34,7 +34,7 @@ from tests.laws.run_contents import run_content
 from tests.laws.shapes import DIALOGUES, SHAPES, faults_of, fits_shape, record_of
 from tests.laws.written_records import FORMATS, write_source
 
-RECORDS = 36 if FULL else 24
+RECORDS = 36 if FULL else 20
 """Of each source, beside its faults; those of some formats are files, and so units, of their own."""
 FOLDERS = (
     "ingest",

@@ -382,7 +382,7 @@ def _language_of(files: Sequence[FolderFile]) -> str | None:
 
 
 def _with_names(sources: Sequence[DraftSource]) -> tuple[DraftSource, ...]:
-    """Give each source a name of its own: a second "web" is "web-parquet" or "web-3"."""
+    """Return the sources, each with a name of its own: a second "web" is "web-parquet" or "web-3"."""
     taken: set[str] = set()
     named = []
     for source in sources:

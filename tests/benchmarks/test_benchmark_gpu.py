@@ -5,9 +5,6 @@ The program is the same on both; what only a GPU can show, its speed, no test is
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,21 +58,6 @@ TINY_SHAPE = [
     *("--batch-tokens", "512", "--layers", "2", "--width", "16", "--heads", "2"),
     *("--vocabulary", "4096"),
 ]
-WITHOUT = """
-import sys
-class Without:
-    def __init__(self, finder): self.finder = finder
-    def find_spec(self, name, *rest):
-        return None if name.split(".")[0] in BLOCKED else self.finder.find_spec(name, *rest)
-BLOCKED = {"ray", "pyarrow", "numba", "sentencepiece", "zstandard", "tokenizers", "pipeline"}
-sys.meta_path[:] = map(Without, sys.meta_path)
-sys.path.insert(0, "benchmarks")
-from gpu_check import main
-code = main(sys.argv[1:])
-assert not BLOCKED & {name.split(".")[0] for name in sys.modules}
-sys.exit(code)
-"""
-"""A program that has none of those libraries, as the machine of a GPU may not."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -158,27 +140,6 @@ def test_correct_labels_pass_and_labels_shifted_by_one_do_not(
     assert verdict[0] == "clm"
     assert verdict[5] == "NO"
     assert verdict[7:] == ["order_ablation"]
-
-
-@pytest.mark.campaign
-def test_it_needs_no_library_but_numpy_xxhash_pydantic_and_torch(run: Path, tmp_path: Path) -> None:
-    file = tmp_path / "gpu.json"
-    names = ["clm", "nsp", "simcse", "span_corruption"]
-    paths = [str(run / "datasets" / name) for name in names]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, *paths, *QUICKLY, "--large", *TINY_SHAPE, "--json", file],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
-    assert done.returncode == 1, "400 labels teach little"
-    content = json.loads(file.read_text())
-    assert content["numba"] is False
-    assert [record["dataset"] for record in content["datasets"]] == names
-    assert all(record["errors"] == [] for record in content["datasets"])
 
 
 class Machine:

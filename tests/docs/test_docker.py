@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # PyYAML ships no types
+import yaml  # PyYAML ships no types
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"

@@ -1,7 +1,7 @@
 """Opening: a run's folder is held by one process, which leaves it in order however it ends."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -58,7 +58,8 @@ def open_execution(
         finally:
             with tidying():
                 progress.close()
-                progress.keep_metrics(running=False)
                 execution.close()
                 sweep(output)
+                with suppress(OSError):  # a full disk has ended the run, and that is told
+                    progress.keep_metrics(running=False)
         journal.log("stop")

@@ -1,16 +1,20 @@
 """What people and machines are told while a run is at work: one view, lines, metrics.prom."""
 
+import errno
 import io
 import re
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from pipeline.engine import progress as progress_module
 from pipeline.engine.progress import Progress
+from pipeline.session.execution import Execution
 from pipeline.session.session import RunRequest, run_session
 from pipeline.state.journal import Journal
 from pipeline.state.metrics import METRICS, PhaseMetrics, RunMetrics, metrics_text
+from stages.errors import Stopped
 from tests.conftest import run_small, small_run
 
 VALUE = re.compile(r'shardmill_(\w+)\{((?:\w+="(?:[^"\\\n]|\\.)*",?)+)\} (\S+)')
@@ -46,6 +50,21 @@ def test_a_run_leaves_metrics_that_say_it_has_ended(small_corpus: Path, tmp_path
     assert found["steps_done", ""] == found["steps_total", ""] == 2
     assert found["memory_limit_bytes", ""] == 8 << 30
     assert found["memory_bytes", ""] > 1 << 20
+
+
+def test_workers_are_let_go_though_metrics_cannot_be_written(
+    small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+    monkeypatch.setattr(Execution, "close", lambda _: closed.append(True))
+
+    def full(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Progress, "keep_metrics", full)
+    with pytest.raises(Stopped, match="the disk is full"):
+        run_small(small_corpus, tmp_path / "run", until="ingest")
+    assert closed == [True]
 
 
 def test_phases_at_work_are_told_with_their_tasks_and_documents(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 
 Each page is opened on a desktop and on a phone, light and dark, with Chromium. Every part that can be
 opened is opened. What is checked: errors of the console, requests, axe-core's rules of every level, that
-nothing is wider than a phone, that the first numbers are those of report.json, and the seconds to load.
+nothing is wider than a phone, that the tables of the flow, of drops, languages, rows and costs show what
+report.json says and add up, and the seconds to load.
 On the desktop the questions that people ask of a run are answered by clicking, and answers are printed.
 
 Needs `pip install '.[browser]'` and a Chromium on the path (`--browser` names another).
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
+from browser_sums import wrong_sums
 from playwright.sync_api import sync_playwright
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
@@ -30,6 +32,7 @@ QUESTIONS = (
     ("Why did documents go?", "dropped", "table"),
     ("How do I learn why one document went?", "dropped", "p:has-text('--document ID')"),
     ("What was taken for a duplicate, and of what?", "duplicates", "details.cluster"),
+    ("What are the texts made of?", "texts", "ul.panels"),
     ("Which language pays most for its tokens?", "languages", "h3:has-text('pays most') ~ *"),
     ("Did I get the mix that I asked for?", "mix", "table"),
     ("How long are the documents?", "rows", "p:has-text('Half of the documents')"),
@@ -143,6 +146,7 @@ def _check(page: Any, run: Path, kind: str, screenshots: Path | None) -> dict[st
         expected.append(f"{report['documents']['kept']:,}")
     if shown[: len(expected)] != expected:
         faults.append(f"shown {shown[:2]}, in report.json {expected}")
+    faults += wrong_sums(page, report)
     if screenshots is not None:
         screenshots.mkdir(parents=True, exist_ok=True)
         page.evaluate(

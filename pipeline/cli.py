@@ -327,7 +327,9 @@ app.command(epilog=examples_of("compare"))(compare)
 
 
 @app.command(epilog=examples_of("schema"))
-def schema() -> None:
+def schema(
+    as_json: AsJson = False,  # noqa: ARG001, FBT002  # it is JSON in any case
+) -> None:
     """Print the JSON schema of the run file."""
     from pipeline.report.plain import print_json
     from pipeline.run_file.schema import run_file_schema

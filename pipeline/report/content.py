@@ -15,6 +15,7 @@ from pipeline.report.made import MadeContent
 from pipeline.report.mix_content import MixContent, PackedClassContent, WholeContent
 from pipeline.report.shown_content import ShownRow
 from pipeline.report.similarity import SimilarityContent
+from pipeline.report.texts import TextsContent
 
 JsonObject = dict[str, JsonValue]
 """What a record or a config says of itself."""
@@ -49,11 +50,12 @@ class TallyContent(TypedDict):
 
 
 class FlowContent(TypedDict):
-    """What came into a step, what left it, and what is gone by reason."""
+    """What came into a step, what left it, what is gone by reason, and the copies that a mix added."""
 
     input: TallyContent
     output: TallyContent
     gone: dict[str, TallyContent]
+    added: NotRequired[dict[str, TallyContent]]
 
 
 class SampleContent(TypedDict):
@@ -288,8 +290,10 @@ class RunReport(TypedDict):
     """Of runs that cut repeated text out of documents: what was cut most."""
     languages_before: NotRequired[dict[str, int]]
     """Documents by language before duplicates were removed; of runs with a token store."""
+    texts: NotRequired[TextsContent]
+    """What a sample of the documents is made of that were read and not dropped."""
     lengths: NotRequired[LengthsContent]
-    """Likewise, how long the documents are that are left."""
+    """Of runs with a token store: how long the documents are that are left."""
     rows: NotRequired[dict[str, ShownRow]]
     """The beginning of one row of each dataset that was verified."""
     made: NotRequired[MadeContent]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pipeline.report.content import FlowContent, RunReport
 from pipeline.report.words import said_of_reason, said_of_step
 
+_OF_STEPS = {("replay", "held_out"): "held out for validation by the earlier run"}
+"""What is said of a reason at a step, where it is another than elsewhere."""
 _CHECKS = ("decode", "verify", "draw")
 _BESIDE = ("tokenizer",)
 """Steps from which the flow does not go on: what they leave out comes back."""
@@ -28,31 +30,41 @@ class FlowStage:
     """Of the documents that were read, which are left, from 0 to 1; of copies more than 1."""
     gone: tuple[tuple[str, int, str], ...]
     """Why, how many, and of what: documents or tokens."""
+    copies: int
+    """Documents that a mix adds: further copies of those that come in."""
     is_beside: bool
-    held_out: int
-    """Documents that this step sets apart for validation."""
+    held_out: str
+    """How many documents this step sets apart for validation; empty if none."""
 
 
 def flow_stages(report: RunReport) -> list[FlowStage]:
     """Return the steps of a run through which documents went, in the order of the flow."""
     read = max(report["documents"]["read"], 1)
     return [
-        _stage(name, flow, read, held_out=_held_out(report) if name == "split" else 0)
+        _stage(name, flow, read, held_out=held_out(report) if name == "split" else "")
         for name, flow in report["ledger"].items()
         if not name.startswith(_CHECKS)
     ]
 
 
-def _held_out(report: RunReport) -> int:
-    split = report["split"] or {}
-    found = split.get("held_out")
-    return int(str(found["documents"])) if isinstance(found, dict) else 0
+def held_out(report: RunReport) -> str:
+    """Say how many documents are held out for validation: those in rows, or the least that it can be.
+
+    What is held out are clusters of duplicates, and of some more than one document is kept.
+    """
+    splits = [
+        one["validation"]["documents"] for one in report["datasets"].values() if "validation" in one
+    ]
+    if splits:
+        return f"{max(splits):,}"
+    clusters = int(str((report["split"] or {}).get("clusters", 0)))
+    return f"{clusters:,} or more" if clusters else ""
 
 
-def _stage(name: str, flow: FlowContent, read: int, *, held_out: int) -> FlowStage:
+def _stage(name: str, flow: FlowContent, read: int, *, held_out: str) -> FlowStage:
     gone = [
         (
-            said_of_reason(reason),
+            _OF_STEPS.get((name, reason)) or said_of_reason(reason),
             tally["documents"] or tally["tokens"] or 0,
             "documents" if tally["documents"] else "tokens",
         )
@@ -68,6 +80,7 @@ def _stage(name: str, flow: FlowContent, read: int, *, held_out: int) -> FlowSta
         tokens_out=flow["output"]["tokens"],
         share=left / read,
         gone=tuple(gone),
+        copies=sum(tally["documents"] for tally in flow.get("added", {}).values()),
         is_beside=name in _BESIDE,
         held_out=held_out,
     )

@@ -25,11 +25,12 @@ class MadeContent(TypedDict):
     python: str
     libraries: dict[str, str]
     began: str | None
-    """Of its first attempt, UTC; None without a log."""
+    """Of the first attempt that made something, UTC; None if none did."""
     ended: str | None
     seconds: float
-    """Of all attempts."""
+    """Of these attempts."""
     attempts: int
+    """That made something: not a run that found all done."""
     workers: int | None
     """Of the last attempt."""
     settings: dict[str, str]
@@ -45,7 +46,9 @@ class _Logged(BaseModel):
 
 def made_of(file: RunFile, output: Path) -> MadeContent:
     """Return how a run was made, from its log and its settings."""
-    events = list(_events(output))
+    logged = list(_events(output))
+    makers = {event.attempt for event in logged if event.event == "commit"}
+    events = [event for event in logged if event.attempt in makers]
     spans: dict[str, tuple[float, float]] = {}
     for event in events:
         first, _ = spans.get(event.attempt, (event.time, 0.0))

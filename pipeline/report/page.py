@@ -10,7 +10,7 @@ from markupsafe import Markup
 from pipeline.report.content import PackedContent, RunReport
 from pipeline.report.duplicates import ClusterContent, ClusterDocumentContent
 from pipeline.report.fairness import TextTable, mix_table, parity_picture, parity_table, tokenizer_table
-from pipeline.report.flow import flow_stages
+from pipeline.report.flow import flow_stages, held_out
 from pipeline.report.marked import marked
 from pipeline.report.mix_content import MixContent
 from pipeline.report.mix_picture import MOST_DRAWN, draw_shares, draw_windows
@@ -18,8 +18,10 @@ from pipeline.report.mixes import mixed_languages_table, shares_table, stages_ta
 from pipeline.report.pictures import length_bars, loss_curves, similarity_bars, step_times
 from pipeline.report.suspicions import suspected_leak
 from pipeline.report.template import page_template
+from pipeline.report.texts_picture import text_panels
 from pipeline.report.verdicts import UNPROVEN_SAID
 from pipeline.report.words import GATES, GateWords, said_of_reason
+from stages.filtering.measures import MEASURED_CHARACTERS
 
 MAX_LANGUAGES = 30
 """Rows of languages on the page; all are in report.json."""
@@ -38,13 +40,16 @@ def render_page(report: RunReport) -> str:
     return page_template("page.html.j2").render(
         report=report,
         folder=quote(report["output"]),
-        sections=list(_sections(report)),
+        sections=_sections(report),
         generation=_generation(report["output"]),
         duration=duration,
         flow=flow_stages(report),
+        held_out=held_out(report),
         curves=loss_curves,
         gantt=step_times(report["steps"]),
         lengths_picture=length_bars(report["lengths"]) if "lengths" in report else "",
+        text_panels=text_panels(report["texts"]) if "texts" in report else [],
+        measured_characters=MEASURED_CHARACTERS,
         similarity_picture=similarity_bars(similarity) if similarity else "",
         marked=marked,
         kept_excerpt=_kept_excerpt,
@@ -75,28 +80,24 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _sections(report: RunReport) -> Iterator[tuple[str, str]]:
-    """Yield the name and the title of each section that has something to show."""
+def _sections(report: RunReport) -> list[tuple[str, str]]:
+    """Return the name and the title of each section that has something to show."""
     documents = report["documents"]
-    yield "verdict", "Can I train on it?"
-    if report["ledger"]:
-        yield "flow", "What became of the documents"
-    if any(documents["dropped"].values()) or documents.get("removed") or "samples" in documents:
-        yield "dropped", "What is gone, and why"
-    if "similarity" in report and documents.get("removed"):
-        yield "duplicates", "Duplicates"
-    if report["languages"]:
-        yield "languages", "Languages"
-    if report.get("mix") or report.get("whole"):
-        yield "mix", "The mix"
-    if report["datasets"]:
-        yield "rows", "The rows"
-    if report["verify"] or report["audit"]:
-        yield "proof", "How it was checked"
-    if report["steps"]:
-        yield "cost", "Time and memory"
-    if "made" in report:
-        yield "made", "How it was made"
+    dropped = any(documents["dropped"].values()) or documents.get("removed") or "samples" in documents
+    sections = (
+        ("verdict", "Can I train on it?", True),
+        ("flow", "What became of the documents", report["ledger"]),
+        ("dropped", "What is gone, and why", dropped),
+        ("duplicates", "Duplicates", "similarity" in report and documents.get("removed")),
+        ("texts", "What the texts are made of", "texts" in report),
+        ("languages", "Languages", report["languages"]),
+        ("mix", "The mix", report.get("mix") or report.get("whole")),
+        ("rows", "The rows", report["datasets"]),
+        ("proof", "How it was checked", report["verify"] or report["audit"]),
+        ("cost", "Time and memory", report["steps"]),
+        ("made", "How it was made", "made" in report),
+    )
+    return [(name, title) for name, title, shown in sections if shown]
 
 
 class MixSection(TypedDict):

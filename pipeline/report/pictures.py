@@ -12,6 +12,8 @@ from pipeline.report.similarity import BINS, SimilarityContent
 _LINE, _LABEL, _ROOM = 26, 190, 120
 """Of the picture of steps: height of a line, width of the names at its left and of what stands right."""
 _WIDTH = 900
+_LEAST = 0.0005
+"""Share that is said as 0.1%."""
 _POINTS = 50
 """Of a curve that is computed."""
 
@@ -92,8 +94,13 @@ def length_bars(found: LengthsContent) -> Markup:
             parts.append(
                 f'<rect x="{left:.1f}" y="{top + 4}" width="{width:.1f}" height="16" fill="var(--bar)"/>'
             )
-            parts.append(text(left + width + 8, top + 17, f"{share:.1%}", 'class="dim"'))
+            parts.append(text(left + width + 8, top + 17, _percent(share), 'class="dim"'))
     return Markup("\n".join([*parts, "</svg>"]))  # noqa: S704  # its texts are escaped
+
+
+def _percent(share: float) -> str:
+    """Return a share as it is said: what is there is never 0.0%."""
+    return "under 0.1%" if 0 < share < _LEAST else f"{share:.1%}"
 
 
 def step_times(steps: Sequence[StepContent]) -> Markup:

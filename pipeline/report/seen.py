@@ -8,6 +8,7 @@ from pipeline.report.lengths import lengths_of
 from pipeline.report.made import made_of
 from pipeline.report.shown_rows import first_rows
 from pipeline.report.similarity import similarity_of
+from pipeline.report.texts import texts_of
 from pipeline.run_file.config import RunFile
 
 
@@ -31,6 +32,9 @@ def add_seen(report: RunReport, file: RunFile, output: Path) -> None:
             report["languages_before"] = before
         if lengths is not None:
             report["lengths"] = lengths
+    texts = texts_of(output)
+    if texts is not None:
+        report["texts"] = texts
     verified = {name: splits for name, splits in report["datasets"].items() if name in report["verify"]}
     if verified:
         report["rows"] = first_rows(output, verified)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.report.flow import flow_stages
 from pipeline.report.mix_picture import draw_shares, draw_windows
 from pipeline.report.mixes import add_generations, mix_line, mixes_of, verdicts_in, wholes_of
 from pipeline.report.page import render_page
@@ -133,6 +134,11 @@ def test_page_terminal_plan_and_status_show_the_mix(
         "Windows of the order of training",
     ):
         assert part in page
+    for stage in flow_stages(report):  # type: ignore[arg-type]
+        gone = sum(number for _, number, what in stage.gone if what == "documents")
+        assert stage.documents_in + stage.copies == stage.documents_out + gone
+        assert not stage.copies or f"{stage.copies:,} copies added by the mix" in page
+    assert any(stage.copies for stage in flow_stages(report))  # type: ignore[arg-type]
     mix = report["mix"]["first"]
     assert draw_shares(mix).count("<path") == 2 + 2 * len(mix["sources"])
     assert draw_windows(mix).count("<circle") == len(mix["sources"])

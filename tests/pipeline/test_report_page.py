@@ -112,6 +112,7 @@ def test_every_section_that_has_something_is_in_the_list_of_sections(
         "What became of the documents",
         "What is gone, and why",
         "Duplicates",
+        "What the texts are made of",
         "Languages",
         "The rows",
         "How it was checked",

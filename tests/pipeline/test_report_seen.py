@@ -5,14 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline.report.before import languages_before, repeated_texts
+from pipeline.report.flow import held_out
 from pipeline.report.lengths import lengths_of
+from pipeline.report.made import made_of
 from pipeline.report.measured import measured_curve
+from pipeline.report.texts import texts_of
 from stages.dedup.lsh import MinHashConfig, band_shape
-from tests.conftest import bundled_lines, run_small
+from stages.filtering.measures import measure_text
+from tests.conftest import bundled_lines, run_small, small_run
 
 CUT = "Read more of this in the next number of our paper, which comes out every Thursday morning."
 
@@ -102,10 +107,71 @@ def test_the_measured_chance_of_comparison_is_that_of_theory(
     assert points[-1]["compared"] > points[0]["compared"] + 0.5
 
 
+def test_measures_of_texts_are_those_of_the_ingested_documents(made: tuple[Path, Any]) -> None:
+    output, report = made
+    texts = [
+        text
+        for place in (output / "ingest").glob("*/*/documents.parquet")
+        for text in pq.read_table(place, columns=["text"])["text"].to_pylist()
+    ]
+    found = report["texts"]
+    assert found["documents"] == len(texts) > 50
+    for name, one in found["measures"].items():
+        values = np.sort([getattr(measure_text(text), name) for text in texts])
+        for point, share in (("p5", 0.05), ("p25", 0.25), ("median", 0.5), ("p75", 0.75)):
+            assert one["points"][point] == values[int(np.ceil(share * len(values))) - 1]
+        ends = [*one["edges"][1:], np.inf]
+        inside = [
+            int(((low <= values) & (values < high)).sum())
+            for low, high in zip(one["edges"], ends, strict=True)
+        ]
+        assert one["counts"] == inside
+        assert sum(inside) == len(texts)
+    page = (output / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count(", histogram") == len(found["measures"]) == 10
+
+
+def test_of_many_documents_a_sample_from_all_places_is_measured(tmp_path: Path) -> None:
+    for unit in range(40):
+        place = tmp_path / "ingest" / "a" / f"{unit:02}" / "documents.parquet"
+        place.parent.mkdir(parents=True)
+        texts = [f"{'x' * (unit + 1)} {row}" for row in range(300)]
+        pq.write_table(pa.table({"text": texts}), place, row_group_size=150)
+    found = texts_of(tmp_path)
+    assert found is not None
+    assert found["documents"] == 16 * 128
+    words = found["measures"]["word_characters"]["points"]
+    assert 9 < words["median"] < 13
+    assert words["p5"] < 4
+    assert words["p95"] > 18
+
+
+def test_what_is_held_out_is_counted_in_documents(made: tuple[Path, Any]) -> None:
+    report: Any = made[1]
+    (splits,) = report["datasets"].values()
+    assert held_out(report) == f"{splits['validation']['documents']:,}"
+    unpacked: Any = {**report, "datasets": {}}
+    assert held_out(unpacked) == f"{report['split']['clusters']:,} or more"
+    unpacked["split"] = None
+    assert held_out(unpacked) == ""
+
+
+def test_a_run_that_found_all_done_is_no_attempt(made: tuple[Path, Any], tmp_path: Path) -> None:
+    log = (made[0] / "log.jsonl").read_text(encoding="utf-8")
+    again = [
+        {"event": event, "attempt": "again", "time": 4e9, "workers": 0} for event in ("start", "stop")
+    ]
+    (tmp_path / "log.jsonl").write_text(log + "".join(json.dumps(one) + "\n" for one in again))
+    file = small_run()
+    assert made_of(file, tmp_path)["attempts"] == 1
+    assert made_of(file, tmp_path)["seconds"] == made_of(file, made[0])["seconds"] > 0
+
+
 def test_damaged_files_make_no_report_fail(made: tuple[Path, Any], tmp_path: Path) -> None:
     assert lengths_of(tmp_path) is None
     assert languages_before(tmp_path) is None
     assert repeated_texts(tmp_path) == []
+    assert texts_of(tmp_path) is None
     for name in ("tokens/a/b/offsets.npy", "ingest/a/b/documents.parquet", "dedup/cuts.parquet"):
         place = tmp_path / name
         place.parent.mkdir(parents=True)
@@ -113,4 +179,5 @@ def test_damaged_files_make_no_report_fail(made: tuple[Path, Any], tmp_path: Pat
     assert lengths_of(tmp_path) is None
     assert languages_before(tmp_path) is None
     assert repeated_texts(tmp_path) == []
+    assert texts_of(tmp_path) is None
     assert lengths_of(made[0]) is not None

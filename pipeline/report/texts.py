@@ -1,0 +1,108 @@
+"""Texts: what a sample of the documents is made of, as distributions."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stages.filtering.measures import TextMeasures, measure_text
+from stages.store.folders import files_below
+
+_PLACES, _AT_EACH = 16, 128
+"""Places in the files that are read, evenly over all documents, and documents that each stands for."""
+_POINTS = {"p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
+_DOUBLING = ("characters", "line_characters")
+"""Measures whose bins are powers of two."""
+_WIDTHS = {"word_characters": (10.0, 20.0, 50.0)}
+"""Of all bins together, but the last that holds all beyond; of the other measures, which are shares:"""
+_SHARES = (0.1, 0.2, 0.5, 1.0)
+_BINS = 20
+
+
+class MeasureContent(TypedDict):
+    """How one measure is distributed over the sample."""
+
+    points: dict[str, float]
+    """p5, p25, median, p75 and p95."""
+    edges: list[float]
+    """Where bins begin, half-open; the last holds all from there on."""
+    counts: list[int]
+    """Documents in each bin."""
+
+
+class TextsContent(TypedDict):
+    """What a sample of the documents is made of."""
+
+    documents: int
+    """In the sample."""
+    measures: dict[str, MeasureContent]
+    """By the names of `stages.filtering.measures`."""
+
+
+def texts_of(output: Path) -> TextsContent | None:
+    """Return what the documents are made of that were read and not dropped; None if unknown.
+
+    At most 16 places are read, spread evenly over all documents, so that a large run takes no longer.
+    """
+    try:
+        rows = [list(measure_text(text)) for text in _sample(output)]
+    except (pa.ArrowException, OSError):  # damaged: `verify` names it
+        return None
+    if not rows:
+        return None
+    columns = zip(TextMeasures._fields, np.array(rows).T, strict=True)
+    return {"documents": len(rows), "measures": {name: _content(name, one) for name, one in columns}}
+
+
+def _sample(output: Path) -> Iterator[str]:
+    """Yield texts, as many from each place."""
+    places = [one for one in files_below(output / "ingest") if one.name == "documents.parquet"]
+    groups = [group for place in sorted(places) for group in _groups(place)]
+    upto = list(accumulate(rows for _, _, rows in groups))
+    if not upto:
+        return
+    chosen = Counter(
+        bisect_right(upto, (2 * number + 1) * upto[-1] // (2 * _PLACES)) for number in range(_PLACES)
+    )
+    for number in sorted(chosen):
+        place, group, rows = groups[number]
+        wanted = min(rows, chosen[number] * _AT_EACH)
+        indices = (2 * np.arange(wanted) + 1) * rows // (2 * wanted)
+        with pq.ParquetFile(place) as file:
+            texts = file.read_row_group(group, columns=["text"], use_threads=False)["text"]
+        yield from texts.take(pa.array(indices)).to_pylist()
+
+
+def _groups(place: Path) -> list[tuple[Path, int, int]]:
+    """Return the row groups of a file that have documents, and how many."""
+    metadata = pq.read_metadata(place)
+    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    return [(place, number, count) for number, count in enumerate(rows) if count]
+
+
+def _content(name: str, values: NDArray[np.float64]) -> MeasureContent:
+    points = np.quantile(values, list(_POINTS.values()), method="inverted_cdf")
+    edges = _edges(name, values)
+    counts, _ = np.histogram(values, [*edges, np.inf])
+    return {
+        "points": dict(zip(_POINTS, points.tolist(), strict=True)),
+        "edges": list(edges),
+        "counts": counts.tolist(),
+    }
+
+
+def _edges(name: str, values: NDArray[np.float64]) -> list[float]:
+    """Return where bins begin: no value is below the first, few are beyond the last."""
+    if name in _DOUBLING:
+        low, high = (int(one).bit_length() - 1 for one in (max(values.min(), 1), max(values.max(), 1)))
+        return [float(2**power) if power else 0.0 for power in range(low, high + 1)]
+    widths, most = _WIDTHS.get(name, _SHARES), np.quantile(values, _POINTS["p95"])
+    across = next((one for one in widths if most < one), widths[-1])
+    return [round(across * number / _BINS, 6) for number in range(_BINS)]

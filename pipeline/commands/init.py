@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.init.defaults import Defaults, defaults_for
-from pipeline.init.sources import Draft, draft_sources
+from pipeline.init.draft import Draft
+from pipeline.init.sources import draft_sources
 from pipeline.init.tasks import TASKS, ModelTask, likely_task
 from pipeline.init.write import run_file_text
 from pipeline.inputs.files import find_inputs

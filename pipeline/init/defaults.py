@@ -7,7 +7,7 @@ import math
 import os
 from dataclasses import dataclass
 
-from pipeline.init.sources import Draft
+from pipeline.init.draft import Draft
 
 MIB = 1 << 20
 _BYTES_A_PIECE = 512

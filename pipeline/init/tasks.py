@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline.init.sources import Draft
+from pipeline.init.draft import Draft
 
 
 class ModelTask(StrEnum):

@@ -7,7 +7,7 @@ from glob import escape
 from pathlib import Path
 
 from pipeline.init.defaults import Defaults
-from pipeline.init.sources import Draft, DraftSource
+from pipeline.init.draft import Draft, DraftSource
 from pipeline.init.tasks import TaskPlan
 
 _UPWARD = 2

@@ -169,7 +169,8 @@ def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defa
             "documents": round(source.documents),
             "text_bytes": round(source.text_bytes),
             "bad": round(source.bad, 4),
-            "text": source.choice.chat or source.choice.text or "the file",
+            "text": source.choice.chat or ", ".join(source.choice.text_columns) or "the file",
+            "unread": list(source.choice.unread),
         }
         for source in draft.sources
     ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.init.fields import FieldChoice
-from stages.reading.source_code import CODE_ENDINGS
+from stages.reading.source_code import is_code_language
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class DraftSource:
 
     @property
     def is_code(self) -> bool:
-        """Say whether it is source code."""
+        """Say whether it is source code: most of its languages are those of programs."""
         named = self.languages or (self.language or "",)
-        return all(name.lower() in CODE_ENDINGS for name in named)
+        return sum(map(is_code_language, named)) > len(named) / 2
 
     @property
     def has_answers(self) -> bool:

@@ -5,7 +5,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stages.chat.dialogue import ChatTurn, NoDialogueError, dialogue_of
 from stages.reading.nested import column_names, find_column
@@ -24,6 +24,9 @@ _PAIRS = (
     ("source", "target"),
 )
 """Usual names of a prompt and what is learned behind it."""
+_CONTEXTS = ("input", "context")
+"""Usual names of what an instruction is about; it stands between the instruction and the answer."""
+_INSTRUCTION = "instruction"
 _DIALOGUES = ("messages", "conversations", "conversation", "dialogue", "turns")
 _ANSWERERS = ("assistant", "bot", "chatbot", "model", "ai", "gpt", "agent", "answer")
 """Usual names, in lower case, of the role whose turns are learned."""
@@ -36,6 +39,10 @@ _IN_LISTS = 4
 """Times as much text in lists, which are not read, beyond which no other field is the text."""
 _SHARE = 0.5
 """Of the records that must have a value for it to be the field."""
+_PROSE, _WORDS = 20, 3
+"""Characters and words of a value that is taken for text rather than a name, a date or a URL."""
+_PROSE_SHARE = 0.1
+"""Of the records that have such a value, from which a field that is not read is named."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class FieldChoice:
     text: str | None = None
     section: str | None = None
     """What continues the text: a target behind its prompt."""
+    context: str | None = None
+    """What stands between the two: the input of an instruction. All records have text there."""
     chat: str | None = None
     """In place of a text."""
     own_id: str | None = None
@@ -56,6 +65,13 @@ class FieldChoice:
     """Of the dialogues, the commonest first."""
     learned: str | None = None
     """The role that answers."""
+    unread: tuple[str, ...] = ()
+    """Fields that hold text too, and that nothing of the run file reads, the longest texts first."""
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The fields whose texts follow each other in a document; none of a dialogue."""
+        return tuple(name for name in (self.text, self.context, self.section) if name is not None)
 
     @property
     def is_usable(self) -> bool:
@@ -70,11 +86,13 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
     whole = tuple(dict.fromkeys(name for record in records for name in record))
     chat = next((name for name in _first(names + whole, _DIALOGUES) if _turns(records, name)), None)
     text, section = (None, None) if chat is not None else _text(records, names)
-    taken = {text, section, chat}
+    context = _context(records, names, text) if section is not None else None
+    taken = {text, context, section, chat}
     roles = _turns(records, chat) if chat is not None else ()
-    return FieldChoice(
+    choice = FieldChoice(
         text=text,
         section=section,
+        context=context,
         chat=chat,
         own_id=next((n for n in _first(names, _IDS) if n not in taken and _are_ids(records, n)), None),
         language=next((n for n in _first(names, _LANGUAGES) if _are_languages(records, n)), None),
@@ -83,6 +101,7 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
         roles=roles,
         learned=_answering(records, chat, roles) if chat is not None else None,
     )
+    return replace(choice, unread=_unread(records, names, choice)) if choice.is_usable else choice
 
 
 def text_lengths(records: Iterable[Mapping[str, object]], choice: FieldChoice) -> list[int]:
@@ -93,7 +112,7 @@ def text_lengths(records: Iterable[Mapping[str, object]], choice: FieldChoice) -
             turns = find_column(record, choice.chat)[1]
             lengths.append(sum(map(_size, _contents(turns) or ())))
         elif choice.text is not None:
-            parts = [find_column(record, name)[1] for name in (choice.text, choice.section) if name]
+            parts = [find_column(record, name)[1] for name in choice.text_columns]
             lengths.append(sum(_size(part) for part in parts if isinstance(part, str)))
     return lengths
 
@@ -102,8 +121,7 @@ def gives_document(record: Mapping[str, object], choice: FieldChoice) -> bool:
     """Say whether a record holds what is read as a document: texts, or turns."""
     if choice.chat is not None:
         return _contents(find_column(record, choice.chat)[1]) is not None
-    names = [name for name in (choice.text, choice.section) if name is not None]
-    return all(isinstance(find_column(record, name)[1], str) for name in names)
+    return all(isinstance(find_column(record, name)[1], str) for name in choice.text_columns)
 
 
 def _size(text: str) -> int:
@@ -127,6 +145,43 @@ def _text(
     if longest is not None and sum(map(_listed, records)) > _IN_LISTS * total[longest]:
         return None, None
     return longest, None
+
+
+def _context(
+    records: Sequence[Mapping[str, object]], names: Sequence[str], prompt: str | None
+) -> str | None:
+    """Return the field of what an instruction is about, if all records have text there.
+
+    A document of which a section is empty is dropped, and `input` is empty in most records of Alpaca.
+    """
+    if prompt is None or prompt.lower() != _INSTRUCTION:
+        return None
+    found = (name for name in _first(names, _CONTEXTS) if len(_filled(records, name)) == len(records))
+    return next(found, None)
+
+
+def _unread(
+    records: Sequence[Mapping[str, object]], names: Sequence[str], choice: FieldChoice
+) -> tuple[str, ...]:
+    """Return the fields that hold text in many records and that no setting names."""
+    named = {*choice.text_columns, choice.chat, choice.own_id, choice.language, choice.licence}
+    named.update(choice.keep)
+    sizes = {}
+    for name in names:
+        texts = [] if name in named else list(filter(_is_prose, _filled(records, name)))
+        if texts and len(texts) >= _PROSE_SHARE * len(records):
+            sizes[name] = sum(map(len, texts))
+    return tuple(sorted(sizes, key=lambda name: (-sizes[name], name)))
+
+
+def _filled(records: Sequence[Mapping[str, object]], name: str) -> list[str]:
+    """Return the texts of a field that have a character but white space."""
+    values = (find_column(record, name)[1] for record in records)
+    return [value for value in values if isinstance(value, str) and value.strip()]
+
+
+def _is_prose(value: str) -> bool:
+    return len(value) > _PROSE and (len(value.split()) >= _WORDS or not value.isascii())
 
 
 def _listed(value: object, *, inside: bool = False) -> int:

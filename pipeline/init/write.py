@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeline.init.defaults import Defaults
 from pipeline.init.draft import Draft, DraftSource
+from pipeline.init.fields import FieldChoice
 from pipeline.init.tasks import TaskPlan
 
 _UPWARD = 2
@@ -73,7 +74,9 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
     elif choice.text not in (None, "text"):
         yield f"text_column = {_text(choice.text or '')}"
     if choice.section is not None:
-        yield f"section_columns = {_list([choice.section])}    # what is learned, behind its prompt"
+        behind = "its prompt" if choice.context is None else "the instruction and what it is about"
+        yield f"section_columns = {_list(choice.text_columns[1:])}    # what is learned, behind {behind}"
+    yield from _unread(choice)
     if choice.own_id is not None:
         yield f"id_column = {_text(choice.own_id)}"
     yield from _language(source)
@@ -99,6 +102,21 @@ def _files(source: DraftSource) -> Iterator[str]:
             " 5% of all (ingest.max_bad_fraction) stop the run. Convert them, or move them to a"
             " source of their own with its encoding."
         )
+
+
+def _unread(choice: FieldChoice) -> list[str]:
+    """Return what is said of fields that hold text and are not read."""
+    if not choice.unread:
+        return []
+    more = len(choice.unread) - _AMONG
+    named = ", ".join(choice.unread[:_AMONG]) + (f" and {more} more" if more > 0 else "")
+    way = (
+        "To read a field, write it into the messages before the run."
+        if choice.chat is not None
+        else "section_columns reads a field too, and drops the records in which it is empty. If some"
+        " are, join the fields into one before the run."
+    )
+    return _comment(f"Not read, though text is there: {named}. {way}")
 
 
 def _learn(role: str | None) -> str:

@@ -21,6 +21,8 @@ class InitSource(TypedDict):
     text: str
     bad: float
     """Share of the records looked at that give no document."""
+    unread: list[str]
+    """Fields of its records that hold text and are not read."""
 
 
 class LeftOut(TypedDict):
@@ -69,6 +71,9 @@ def print_init(content: InitContent, *, as_json: bool) -> None:
             console.line(
                 f"{source['name']}: {source['bad']:.0%} of the records looked at give no document"
             )
+        if source["unread"]:
+            fields = ", ".join(source["unread"])
+            console.line(f"{source['name']}: fields with text that are not read: {fields}")
     for left in content["left_out"]:
         files = f"{left['files']:,} file{'s' * (left['files'] != 1)}"
         console.line(f"not read: {files}, {left['why']}: {left['example']}")

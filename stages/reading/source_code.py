@@ -52,3 +52,14 @@ CODE_ENDINGS: Mapping[str, tuple[str, ...]] = {
 """By language."""
 ALL_CODE_ENDINGS = tuple(ending for endings in CODE_ENDINGS.values() for ending in endings)
 """Of all languages."""
+_OTHER_NAMES = frozenset(
+    {"c++", "c#", "c-sharp", "common lisp", "common-lisp", "emacs lisp", "emacs-lisp", "golang"}
+    | {"jupyter notebook", "objective-c", "protocol buffer", "scss", "systemverilog", "tsx", "html"}
+    | {"batchfile", "dockerfile", "makefile", "visual basic", "visual-basic", "f#", "vhdl", "tcl"}
+)
+"""Names of languages in The Stack, StarCoder and GitHub's data, in lower case, that no ending has."""
+
+
+def is_code_language(name: str) -> bool:
+    """Say whether a name is one of a programming language: "Python", "C++", "Jupyter Notebook"."""
+    return name.lower() in CODE_ENDINGS or name.lower() in _OTHER_NAMES

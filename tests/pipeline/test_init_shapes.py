@@ -1,0 +1,135 @@
+"""Init and the shapes that data has: what a run file does not read of the data is named."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.commands.init import InitRequest, init_run_file
+from pipeline.init.draft import DraftSource
+from pipeline.init.fields import FieldChoice, choose_fields
+from pipeline.report.initial import InitContent
+from pipeline.run_file.load import load_run_file
+from pipeline.session.session import RunRequest, run_session
+from tests.called import called
+
+TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Path:
+    """An empty folder to be filled."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    return folder
+
+
+def lines_of(records: list[Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def init(web: Path) -> tuple[InitContent, list[dict[str, Any]]]:
+    """Write the run file; return what was found, and its sources."""
+    content = init_run_file(InitRequest((web,), web.with_name("run.toml"), replace=True))
+    return content, tomllib.loads(web.with_name("run.toml").read_text("utf-8"))["sources"]
+
+
+def written(web: Path) -> str:
+    """Return the run file, each comment on one line."""
+    return web.with_name("run.toml").read_text("utf-8").replace("\n# ", " ")
+
+
+def ingested(web: Path) -> Any:
+    """What a run over the run file reads."""
+    run, here = load_run_file(web.with_name("run.toml")), web.parent
+    return run_session(RunRequest(run, here, here / "out", 0, until="ingest"), stream=None)["documents"]
+
+
+def alpaca(number: int, *, empty: bool) -> dict[str, str]:
+    """A record as Alpaca has it, whose instruction needs an input or none."""
+    given = "" if empty else f"The words that instruction {number} is about."
+    return {"instruction": f"Do {number}.", "input": given, "output": TEXTS[number % len(TEXTS)]}
+
+
+def test_an_input_that_is_empty_in_some_records_is_named_as_not_read(web: Path) -> None:
+    records = [alpaca(number, empty=number % 3 > 0) for number in range(40)]
+    (web / "a.jsonl").write_text(lines_of(records))
+    content, (source,) = init(web)
+    assert (source["text_column"], source["section_columns"]) == ("instruction", ["output"])
+    assert content["sources"][0]["unread"] == ["input"]
+    assert "Not read, though text is there: input." in written(web)
+    assert ingested(web)["dropped"] == {}
+    said = called("init", "web", "--yes", "--replace", cwd=web.parent).stdout
+    assert "web: fields with text that are not read: input" in said
+
+
+@pytest.mark.parametrize("name", ["input", "context"])
+def test_an_input_that_all_records_have_is_read_behind_the_instruction(web: Path, name: str) -> None:
+    records = [alpaca(number, empty=False) for number in range(40)]
+    (web / "a.jsonl").write_text(lines_of(records).replace('"input"', f'"{name}"'))
+    content, (source,) = init(web)
+    assert (source["text_column"], source["section_columns"]) == ("instruction", [name, "output"])
+    assert content["sources"][0]["unread"] == []
+    assert content["task"] == "chat"
+    documents = ingested(web)
+    assert (documents["read"], documents["dropped"]) == (len(records), {})
+
+
+def test_fields_of_text_that_are_not_read_are_named_and_others_are_not() -> None:
+    record = {
+        "id": "a-long-identifier-without-words",
+        "text": TEXTS[0],
+        "summary": "A summary of some words.",
+        "meta": {"note": "中文" * 20, "at": "2024-01-01T10:00:00+00:00", "by": "short words in it"},
+        "title": "A title that is kept, of many words",
+        "image": "https://example.org/a/long/address/of/a/file.png",
+    }
+    rare = {**record, "remark": "A remark that one record alone has."}
+    found = choose_fields([record] * 20 + [rare])
+    assert found.unread == ("meta.note", "summary")
+    assert choose_fields([{"count": 7}]).unread == ()
+
+
+def test_names_of_programming_languages_are_taken_as_the_stack_has_them(web: Path) -> None:
+    names = ["Python", "C++", "Jupyter Notebook", "C#"]
+    records = [{"lang": names[n % 4], "content": text} for n, text in enumerate(TEXTS)]
+    (web / "a.jsonl").write_text(lines_of(records))
+    content, (source,) = init(web)
+    assert source["language"] == {"column": "lang"}
+    assert content["task"] == "code"
+    assert ingested(web)["dropped"] == {}
+    tables = (web.parent / "out" / "ingest").rglob("documents.parquet")
+    assert {name for one in tables for name in pq.read_table(one)["language"].to_pylist()} == set(names)
+
+
+@pytest.mark.parametrize(
+    ("languages", "is_code"),
+    [
+        (("Python", "Markdown", "C++"), True),
+        (("en", "Python"), False),
+        (("en", "de"), False),
+        ((), False),
+    ],
+)
+def test_a_source_is_code_if_most_of_its_languages_are(
+    languages: tuple[str, ...],
+    is_code: bool,  # noqa: FBT001  # a case of the table above
+) -> None:
+    source = DraftSource(
+        "a", "JSON lines", Path(), (), 1, 1, 1.0, 1.0, (), FieldChoice(text="text"), languages=languages
+    )
+    assert source.is_code == is_code
+
+
+def test_an_id_that_stands_twice_beyond_the_records_looked_at_stops_no_run(web: Path) -> None:
+    records = [{"id": n % 300, "text": f"{n} {TEXTS[n % 40]}"} for n in range(600)]
+    (web / "a.jsonl").write_text(lines_of(records))
+    _, (source,) = init(web)
+    assert source["id_column"] == "id"
+    small = ["dedup.near=false", "tokenizer.train.vocab_size=600"]
+    run, here = load_run_file(web.with_name("run.toml"), small), web.parent
+    report = run_session(RunRequest(run, here, here / "out", 0), stream=None)
+    assert (report["passed"], report["documents"]["kept"]) == (True, len(records))

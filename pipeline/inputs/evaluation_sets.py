@@ -192,6 +192,7 @@ def _found(wanted: EvaluationSet, base: Path) -> list[FoundFile]:
         id_column=wanted.id_column,
         text_split=wanted.text_split,
         encoding=wanted.encoding,
+        delimiter=wanted.delimiter,
     )
     probe = RunFile(sources=(source,), datasets=(Dataset(name=_FOLDER),))
     with _named(wanted):

@@ -6,7 +6,7 @@ business of the step scan (`pipeline.session.scanning`), which turns a `FoundFil
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
@@ -195,7 +195,7 @@ def find_inputs(run: RunFile, base: Path, *, output: Path | None = None) -> Foun
                 " it to a disk or another server"
             )
     for source in run.file_sources:
-        _require_text(source, [file for file in files if file.source == source.name])
+        _require_use(source, {file.reader for file in files if file.source == source.name})
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"
     return FoundInputs(files, _skipped(sources, expanded))
@@ -221,16 +221,20 @@ def _one_name(place: Place) -> str:
     return os.path.realpath(place) if isinstance(place, Path) else str(place)
 
 
-def _require_text(source: Source, files: Sequence[FoundFile]) -> None:
-    """Refuse the encoding of a source of which no file is text that has one."""
-    readers = {file.reader for file in files}
-    if source.encoding == UTF_8 or any(isinstance(one, StreamReader) and one.is_text for one in readers):
-        return
+def _require_use(source: Source, readers: Collection[Reader]) -> None:
+    """Refuse the encoding and the delimiter of a source of which no file has one."""
+    streams = [reader for reader in readers if isinstance(reader, StreamReader)]
     kinds = ", ".join(sorted({reader.name for reader in readers}))
-    raise ConfigError(
-        f"sources.{source.name}.encoding = {source.encoding!r}: all its files are {kinds}, which say"
-        " their encoding themselves; leave it out"
-    )
+    if source.encoding != UTF_8 and not any(reader.is_text for reader in streams):
+        raise ConfigError(
+            f"sources.{source.name}.encoding = {source.encoding!r}: all its files are {kinds}, which say"
+            " their encoding themselves; leave it out"
+        )
+    if source.delimiter is not None and not any(reader.has_delimiter for reader in streams):
+        raise ConfigError(
+            f"sources.{source.name}.delimiter = {source.delimiter!r}: all its files are {kinds}, whose"
+            " fields no character delimits; leave it out"
+        )
 
 
 def fields_of(run: RunFile, source: Source) -> FieldMapping:

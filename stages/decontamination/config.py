@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from stages.config import Config
+from stages.reading.delimiters import possible_delimiter
 from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 
@@ -38,6 +39,8 @@ class EvaluationSet(Config):
     (`file`)."""
     encoding: str = UTF_8
     """Encoding of text, CSV and JSON, as for sources."""
+    delimiter: str | None = None
+    """The character between two fields of CSV and TSV files, as for sources."""
     digests: dict[str, str] | None = None
     """XXH3-128 of each file, by its path below the root of its glob. The run fills it in. If you set it,
     files with other digests are refused."""
@@ -45,6 +48,7 @@ class EvaluationSet(Config):
     """Number of words of all items. The run fills it in, to compute the memory that they need."""
 
     _known_encoding = field_validator("encoding")(known_encoding)
+    _possible_delimiter = field_validator("delimiter")(possible_delimiter)
 
     @field_validator("name")
     @classmethod

@@ -20,6 +20,7 @@ from functools import partial
 from stages.columns import Drop, DropReason
 from stages.reading.cells import wanted_columns
 from stages.reading.columns_seen import NAME_LENGTH, NAMED, ColumnsSeen
+from stages.reading.delimiters import USUAL_DELIMITERS
 from stages.reading.faults import ContentError
 from stages.reading.fields import document_of
 from stages.reading.lines import Line, joined
@@ -33,8 +34,8 @@ _QUOTE = b'"'
 class HeaderError(ContentError):
     """A file of delimited text has no header, or one without the columns of the text."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "text_column")
+    def __init__(self, message: str, setting: str = "text_column") -> None:
+        super().__init__(message, setting)
 
 
 @dataclass
@@ -46,6 +47,11 @@ class Delimited:
     delimiter: bytes
     _names: list[str] = field(default_factory=list)
     """Of the columns, from the header."""
+
+    def __post_init__(self) -> None:
+        """Take the delimiter that the source declares."""
+        if self.fields.delimiter is not None:
+            self.delimiter = self.fields.delimiter.encode()
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return the records below the header that are not blank; a long one keeps its size alone.
@@ -90,6 +96,7 @@ class Delimited:
             raise HeaderError(f"its first line is no header ({_fault(error, record)})") from error
         for column in self.fields.text_columns:
             if column not in names:
+                self._refuse_other_delimiter(record.content.decode())
                 there = ", ".join(name[:NAME_LENGTH] for name in names[:NAMED])
                 raise HeaderError(f"its header has no column {column!r}; columns there: {there}")
         for column in wanted_columns(self.fields):
@@ -99,9 +106,27 @@ class Delimited:
                 )
         return names
 
+    def _refuse_other_delimiter(self, header: str) -> None:
+        """Refuse a header that has the columns of the text if another delimiter is taken."""
+        for other in USUAL_DELIMITERS:
+            try:
+                names = _cells(header, other)
+            except csv.Error:
+                continue
+            if set(self.fields.text_columns) <= set(names):
+                raise HeaderError(
+                    f"its header has the columns delimited by {other!r}, not by"
+                    f" {self.delimiter.decode()!r}; set delimiter = {other!r} of its source",
+                    "delimiter",
+                )
+
     def _values(self, record: str) -> list[str]:
-        (values,) = csv.reader([record], delimiter=self.delimiter.decode(), strict=True)
-        return values
+        return _cells(record, self.delimiter.decode())
+
+
+def _cells(record: str, delimiter: str) -> list[str]:
+    (values,) = csv.reader([record], delimiter=delimiter, strict=True)
+    return values
 
 
 def _fault(error: Exception, record: Line) -> str:
@@ -197,5 +222,5 @@ def _after(state: _Reading, part: bytes, delimiter: bytes) -> _Reading:
     return state
 
 
-CSV = StreamReader("CSV", (".csv",), partial(Delimited, delimiter=b","))
-TSV = StreamReader("TSV", (".tsv",), partial(Delimited, delimiter=b"\t"))
+CSV = StreamReader("CSV", (".csv",), partial(Delimited, delimiter=b","), has_delimiter=True)
+TSV = StreamReader("TSV", (".tsv",), partial(Delimited, delimiter=b"\t"), has_delimiter=True)

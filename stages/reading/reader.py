@@ -121,6 +121,8 @@ class StreamReader:
     """Whether it is text in one encoding, which a source may declare."""
     is_whole: bool = False
     """Whether a file is one document, of which a line says nothing."""
+    has_delimiter: bool = False
+    """Whether fields are delimited by a character that a source may declare."""
     has_lists: bool = False
     """Whether a field may hold a list of objects, such as the messages of a dialogue."""
     split: TextSplit | None = None

@@ -7,12 +7,13 @@ that gives no document gives a drop with its reason; nothing raises and nothing 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
 from stages.columns import Drop, DropReason
 from stages.config import Config
+from stages.reading.delimiters import possible_delimiter
 from stages.reading.encodings import foreign_encoding
 from stages.reading.kept_values import NOTHING_KEPT, KeptValues
 
@@ -59,9 +60,14 @@ class FieldMapping(Config):
     """One language for the whole source, or the field that names it. A document whose language is over
     256 bytes is dropped and counted."""
 
+    delimiter: str | None = None
+    """The character between two fields of CSV and TSV files, such as ";". By default it is a comma in
+    .csv files, and a tab in .tsv files."""
     html_text: HtmlText = HtmlText.ALL
     """What of an HTML page is read: `all` that a reader sees, or its `main` text, by heuristics that
     leave out menus, heads and feet of pages, and here and there a list that belongs to the text."""
+
+    _possible_delimiter = field_validator("delimiter")(possible_delimiter)
 
     @property
     def text_columns(self) -> tuple[str, ...]:

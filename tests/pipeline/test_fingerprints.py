@@ -131,6 +131,15 @@ def test_settings_that_differ_from_their_defaults_are_all_that_is_told() -> None
     assert changed_settings(CausalLM()) == {"kind": "clm"}, "a kind says what the rest means"
 
 
+def test_what_delimits_fields_decides_the_documents_of_a_source_and_its_default_adds_nothing() -> None:
+    source = {"name": "mixed", "paths": ["*.csv"]}
+    comma, semicolon, plain = (
+        fingerprints(run_file(sources=[{**source, **more}]))["ingest"]
+        for more in ({"delimiter": None}, {"delimiter": ";"}, {})
+    )
+    assert semicolon != comma == plain
+
+
 def test_kinds_without_a_setting_have_fingerprints_of_their_own() -> None:
     plans = [run_file(datasets=[{**dataset, "name": "x"}]) for dataset in EVERY_KIND]
     found = [fingerprints(plan)["shard-x"] for plan in plans]

@@ -38,6 +38,24 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_file_with_another_delimiter_gives_the_documents_that_it_gives_with_a_comma(
+    corpus: Path, tmp_path: Path
+) -> None:
+    words = [f"number {n} " + "of some words" * (n % 7) for n in range(300)]
+
+    def write(delimiter: str) -> None:
+        rows = "".join(f"{n}{delimiter}{word}\n" for n, word in enumerate(words))
+        (corpus / "a.csv").write_text(f"id{delimiter}text\n{rows}", "utf-8")
+
+    write(",")
+    wanted = ingest(corpus, tmp_path / "plain")
+    write(";")
+    found = ingest(corpus, tmp_path / "run", delimiter=";")
+    assert texts(found) == texts(wanted) != []
+    with pytest.raises(DataError, match="set delimiter = ';' of its source"):
+        ingest(corpus, tmp_path / "other")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp1252", "utf-32"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.csv", "a.txt"])
 def test_a_file_in_another_encoding_gives_the_documents_that_it_gives_in_utf_8(

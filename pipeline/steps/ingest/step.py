@@ -69,6 +69,7 @@ _SOURCE = (
     "section_columns",
     "chat",
     "encoding",
+    "delimiter",
     "html_text",
     "keep_columns",
 )

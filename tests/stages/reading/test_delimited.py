@@ -56,6 +56,37 @@ def test_tabs_delimit_a_tsv() -> None:
     assert stream.parse(piece, ColumnsSeen(FieldMapping())) == RawDocument(2, 8, "a, b", None, "und")
 
 
+@pytest.mark.parametrize("reader", [CSV, TSV])
+@pytest.mark.parametrize("delimiter", [";", "|", "\t", "\x01"])
+def test_a_source_may_declare_what_delimits_fields(reader: StreamReader, delimiter: str) -> None:
+    fields = FieldMapping(id_column="id", delimiter=delimiter)
+    rows = ["id;text", '1;"a; b, c"', "2;plain, text", ";;"]
+    stream = reader.open(fields, 1 << 20)
+    data = "\n".join(rows).replace(";", delimiter).encode()
+    found = [stream.parse(piece, ColumnsSeen(fields)) for piece in stream.pieces(chunked(data, 3))]
+    drop = found.pop()
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.detail) == (DropReason.BAD_RECORD, "3 fields, and the header has 2")
+    assert [one.text for one in found if isinstance(one, RawDocument)] == [
+        f"a{delimiter} b, c",
+        "plain, text",
+    ]
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", "a", "7", '"', "\n", "\0", " ", "¦"])
+def test_what_cannot_delimit_fields_is_refused(delimiter: str) -> None:
+    with pytest.raises(ValueError, match="must be one ASCII character that is no letter"):
+        FieldMapping(delimiter=delimiter)
+
+
+def test_a_header_with_another_delimiter_is_refused_with_the_setting_that_reads_it() -> None:
+    with pytest.raises(
+        HeaderError, match=r"delimited by ';', not by ','; set delimiter = ';'"
+    ) as caught:
+        read(b'id;text;"a, b"\n1;a;b\n')
+    assert caught.value.way_out.startswith("correct delimiter or the file")
+
+
 @pytest.mark.parametrize(("reader", "line"), [(TSV, b"\t\t"), (CSV, b",,")])
 def test_a_line_of_delimiters_alone_is_a_record_of_empty_fields(
     reader: StreamReader, line: bytes

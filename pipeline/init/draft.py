@@ -32,6 +32,8 @@ class DraftSource:
     """One for all of it."""
     encoding: str | None = None
     """Another than UTF-8."""
+    delimiter: str | None = None
+    """Another than the ending of its files says."""
     bad: float = 0.0
     """Share of the records looked at that give no document."""
     foreign: float = 0.0

@@ -34,6 +34,10 @@ _IDS = ("id", "_id", "uuid", "doc_id", "document_id", "url", "path")
 _LANGUAGES = ("lang", "language", "lang_code", "language_code", "programming_language")
 _LICENCES = ("license", "licence", "licenses", "max_stars_repo_licenses")
 _KEPT = ("url", "source", "title", "date", "timestamp")
+_ALL_USUAL = frozenset(
+    {*_TEXTS, *_DIALOGUES, *_IDS, *_LANGUAGES, *_LICENCES, *_KEPT, *_CONTEXTS}
+    | {name for pair in _PAIRS for name in pair}
+)
 _LONGEST_LANGUAGE = 32
 _IN_LISTS = 4
 """Times as much text in lists, which are not read, beyond which no other field is the text."""
@@ -102,6 +106,11 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
         learned=_answering(records, chat, roles) if chat is not None else None,
     )
     return replace(choice, unread=_unread(records, names, choice)) if choice.is_usable else choice
+
+
+def is_usual_name(name: str) -> bool:
+    """Say whether a field is called as those are that hold texts, ids and the like."""
+    return name.strip().lower() in _ALL_USUAL
 
 
 def text_lengths(records: Iterable[Mapping[str, object]], choice: FieldChoice) -> list[int]:

@@ -6,7 +6,6 @@ fields, to say which field holds what.
 
 import codecs
 import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -16,9 +15,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.init.delimited import NO_HEADER, delimited_rows, delimiter_in, lacks_header
 from stages.errors import DataError
 from stages.reading.decompress import COMPRESSIONS, stream_chunks
-from stages.reading.delimited import CSV, TSV
+from stages.reading.delimited import CSV
 from stages.reading.encodings import UTF_8, foreign_encoding, transcoded
 from stages.reading.html import HTML, decoded_page
 from stages.reading.json_file import JSON
@@ -53,6 +53,8 @@ class Looked:
     """Decompressed, in all."""
     encoding: str = ASCII
     """Of its text; ASCII of what says its encoding itself."""
+    delimiter: str | None = None
+    """Between the fields of delimited text, if it is another than the ending says."""
     bad: int = 0
     """Records among those looked at that are no objects, or have other columns than the header."""
     fault: str = ""
@@ -90,16 +92,19 @@ def _stream(place: Path, reader: StreamReader, size: int) -> Looked:
         text = b"".join(chunks).decode("utf-8-sig" if encoding == UTF_8 else encoding, errors="replace")
         documents = 1.0 if reader.is_whole else max(1.0, plain / 8192)
         return Looked((), text, documents, plain, encoding)
-    found, share = _found(chunks, reader, encoding, ended=ended)
+    found, share, delimiter = _found(chunks, reader, encoding, ended=ended)
     if not found and not ended:
         chunks, ended = _beginning(place, _LONGEST)
         held = sum(map(len, chunks))
         plain = held if ended else max(held, plain)
-        found, share = _found(chunks, reader, encoding, ended=ended)
+        found, share, delimiter = _found(chunks, reader, encoding, ended=ended)
     records = tuple(record for record in found if record is not None)
+    if reader.has_delimiter and lacks_header(records):
+        return Looked((), "", 0, 0, fault=NO_HEADER)
     whole = ended and len(found) < _RECORDS
     documents = len(found) if whole else len(found) * plain / max(held * share, 1)
-    return Looked(records, "", documents, plain, encoding, bad=len(found) - len(records))
+    bad = len(found) - len(records)
+    return Looked(records, "", documents, plain, encoding, delimiter=delimiter, bad=bad)
 
 
 def _beginning(place: Path, most: int) -> tuple[list[bytes], bool]:
@@ -116,22 +121,29 @@ def _beginning(place: Path, most: int) -> tuple[list[bytes], bool]:
 
 def _found(
     chunks: list[bytes], reader: StreamReader, encoding: str, *, ended: bool
-) -> tuple[list[Mapping[str, object] | None], float]:
-    """Return the first records, None for a bad one, and the share of the bytes that they take."""
+) -> tuple[list[Mapping[str, object] | None], float, str | None]:
+    """Return the first records, None for a bad one, the share of the bytes that they take, a delimiter.
+
+    The delimiter is None if it is what the ending says.
+    """
     if encoding not in (ASCII, UTF_8):
         chunks = list(transcoded(chunks, encoding))
+    if reader.has_delimiter:
+        text = b"".join(chunks).decode("utf-8-sig", errors="replace")
+        usual = "," if reader is CSV else "\t"
+        delimiter = delimiter_in(text, usual)
+        rows = list(islice(delimited_rows(text, delimiter, ended=ended), _RECORDS))
+        share = rows[-1][1] if rows else 0.0
+        return [row for row, _ in rows], share, None if delimiter == usual else delimiter
     found = list(islice(_records(chunks, reader, ended=ended), _RECORDS))
     end = found[-1][1] if found else 0
-    return [record for record, _ in found], end / max(sum(map(len, chunks)), 1)
+    return [record for record, _ in found], end / max(sum(map(len, chunks)), 1), None
 
 
 def _records(
     chunks: list[bytes], reader: StreamReader, *, ended: bool
 ) -> Iterator[tuple[Mapping[str, object] | None, float]]:
     """Yield the records at the beginning of a stream, each with its end; None is a bad one."""
-    if reader in (CSV, TSV):
-        yield from _rows(b"".join(chunks), "," if reader is CSV else "\t", ended=ended)
-        return
     pieces = reader.open(FieldMapping(), _LONGEST).pieces(iter(chunks))
     try:
         for piece in pieces:
@@ -148,19 +160,6 @@ def _records(
     except DataError:
         if ended:
             raise
-
-
-def _rows(
-    data: bytes, delimiter: str, *, ended: bool
-) -> Iterator[tuple[Mapping[str, object] | None, float]]:
-    """Yield the rows below a header; the last one of a beginning may be cut, and is left out."""
-    text = data.decode("utf-8-sig", errors="replace")
-    lines = io.StringIO(text, newline="")  # a line ends where the csv module says: not at U+2028
-    for row in csv.DictReader(lines, delimiter=delimiter):
-        if not ended and lines.tell() >= len(text):
-            return
-        fits = None not in row and None not in row.values()
-        yield row if fits else None, lines.tell() / len(text) * len(data)
 
 
 def _table(place: Path, reader: Reader) -> Looked:

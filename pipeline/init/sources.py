@@ -175,15 +175,13 @@ def _sources(
     step = max(1, -(-len(files) // _MOST_LOOKED))
     seen = [_see(file) if not n % step else _SeenFile(file, None, None) for n, file in enumerate(files)]
     first = next((one for one in seen if one.choice is not None), None)
-    by_shape: dict[tuple[FieldChoice, bool], list[_SeenFile]] = defaultdict(list)
+    by_shape: dict[_Shape, list[_SeenFile]] = defaultdict(list)
     unread: list[tuple[FolderFile, str]] = []
     for one in seen:
         if one.looked is not None and one.choice is None:
             unread.append((one.file, _why_unread(one.looked)))
         elif first is not None:
-            shape = one.choice or first.choice
-            assert shape is not None
-            by_shape[_shape(shape, one.file)].append(one)
+            by_shape[_shape(first if one.choice is None else one)].append(one)
     why = unread[0][1] if unread else ""
     unread += [(one.file, why) for one in seen if first is None and one.looked is None]
     most = max(by_shape.values(), key=len, default=[])
@@ -216,10 +214,23 @@ def _see(file: FolderFile) -> _SeenFile:
     return _SeenFile(file, looked, choice if choice.is_usable else FieldChoice() if markup else None)
 
 
-def _shape(choice: FieldChoice, file: FolderFile) -> tuple[FieldChoice, bool]:
-    """Return what files of one source must have in common; of tables, the column of the language."""
-    has_language = choice.language is not None and _has_header(file.reader)
-    return FieldChoice(text=choice.text, section=choice.section, chat=choice.chat), has_language
+@dataclass(frozen=True)
+class _Shape:
+    """What files of one source must have in common."""
+
+    choice: FieldChoice
+    has_language: bool
+    """Whether a table has the column of the language."""
+    delimiter: str | None
+
+
+def _shape(one: _SeenFile) -> _Shape:
+    """Return the shape of a file that was looked at."""
+    assert one.looked is not None
+    assert one.choice is not None
+    choice = FieldChoice(text=one.choice.text, section=one.choice.section, chat=one.choice.chat)
+    has_language = one.choice.language is not None and _has_header(one.file.reader)
+    return _Shape(choice, has_language, one.looked.delimiter)
 
 
 def _has_header(reader: Reader) -> bool:
@@ -265,6 +276,7 @@ def _source(
         choice=choice,
         exclude=exclude,
         language=language or (None if choice.language else _language_of(files)),
+        delimiter=next((seen.delimiter for _, seen, _ in looked), None),
         encoding=_encoding([seen.encoding for _, seen, _ in looked]),
         bad=_bad(records, choice, sum(seen.bad for _, seen, _ in looked)),
         foreign=sum(seen.is_foreign for _, seen, _ in looked) / max(len(looked), 1),

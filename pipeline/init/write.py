@@ -93,6 +93,8 @@ def _files(source: DraftSource) -> Iterator[str]:
     """Yield what is said of the files of a source: those left out, and their encoding."""
     if source.exclude:
         yield f"exclude = {_list(source.exclude)}"
+    if source.delimiter is not None:
+        yield f"delimiter = {_text(source.delimiter)}    # between two fields of the first row"
     if source.encoding is not None:
         why = f"    # a guess: {source.foreign:.0%} of the files are not UTF-8"
         yield f"encoding = {_text(source.encoding)}{why}"
@@ -253,6 +255,8 @@ def _text(text: str) -> str:
 
 
 def _letter(letter: str) -> str:
+    if letter == "\t":
+        return r"\t"
     if letter in _ESCAPED:
         return f"\\{letter}"
     return letter if letter.isprintable() else f"\\U{ord(letter):08x}"

@@ -9,11 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.commands.init import InitRequest, init_run_file
+from pipeline.init.delimited import delimiter_in, lacks_header
 from pipeline.init.draft import DraftSource
 from pipeline.init.fields import FieldChoice, choose_fields
 from pipeline.report.initial import InitContent
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
+from stages.errors import ConfigError
 from tests.called import called
 
 TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
@@ -133,3 +135,85 @@ def test_an_id_that_stands_twice_beyond_the_records_looked_at_stops_no_run(web: 
     run, here = load_run_file(web.with_name("run.toml"), small), web.parent
     report = run_session(RunRequest(run, here, here / "out", 0), stream=None)
     assert (report["passed"], report["documents"]["kept"]) == (True, len(records))
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "ending"), [(";", "csv"), ("\t", "csv"), ("|", "tsv"), (",", "tsv")]
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_another_delimiter_than_the_ending_says_is_written(
+    web: Path, delimiter: str, ending: str, encoding: str
+) -> None:
+    rows = [["id", "text"], *([str(n), f'"{text}"'] for n, text in enumerate(TEXTS))]
+    data = "".join(f"{delimiter.join(row)}\n" for row in rows).encode(encoding)
+    (web / f"a.{ending}").write_bytes(data)
+    content, (source,) = init(web)
+    assert (source["delimiter"], source["id_column"]) == (delimiter, "id")
+    assert content["sources"][0]["documents"] == len(TEXTS)
+    documents = ingested(web)
+    assert (documents["read"], documents["dropped"]) == (len(TEXTS), {})
+
+
+def test_files_with_different_delimiters_are_different_sources(web: Path) -> None:
+    for name, delimiter in (("a", ","), ("b", ";"), ("c", ",")):
+        rows = "".join(f'{n}{delimiter}"{name} {text}"\n' for n, text in enumerate(TEXTS))
+        (web / f"{name}.csv").write_text(f"id{delimiter}text\n{rows}")
+    _, (one, other) = init(web)
+    assert ("delimiter" in one, one["exclude"]) == (False, ["./b.csv"])
+    assert (other["delimiter"], other["paths"]) == (";", ["web/b.csv"])
+    assert ingested(web)["read"] == 3 * len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("id,text\n1,a; b\n2,c; d\n", ","),
+        ("id;text\n1;a, b\n2;c\n", ";"),
+        ("a;b,c\n1;2,3\n", ","),
+        ("text\none; two\nthree\n", ","),
+        ("text\none\n", ","),
+        ("id;text\n", ";"),
+        ("id,text\n1,a, b\n2,c, d\n", ","),
+        ("", ","),
+    ],
+)
+def test_a_delimiter_is_taken_that_all_rows_have_alike(text: str, delimiter: str) -> None:
+    assert delimiter_in(text, ",") == delimiter
+
+
+HEADERLESS = {
+    "numbers": [("7", "short"), ("8", "also"), ("9", "this")],
+    "sentences": [
+        ("en", "Rain fell all day on the old town"),
+        ("de", "Snow lay on the roofs all winter"),
+    ],
+    "long values": [("x" * 65,), ("y" * 70,)],
+    "short pairs": [("Go.", "Va !"), ("Hi.", "Salut !"), ("Run!", "Cours !")],
+}
+HEADED = {
+    "usual names": [("id", "text"), ("1", "Rain fell all day on the old town")],
+    "questions": [("What do you like most about it?",), ("The rain that fell all day on the town",)],
+    "long names": [
+        ("When", "How often do you read books at home"),
+        ("2024-05-01", "I do not read at all, I fear"),
+    ],
+    "a number sign": [("No.", "remark"), ("1", "some"), ("2", "more")],
+    "as pandas numbers columns": [("", "0", "1"), ("0", "5", "6"), ("1", "7", "8")],
+}
+
+
+@pytest.mark.parametrize("kind", [*HEADERLESS, *HEADED])
+def test_a_first_row_of_data_is_told_from_names(kind: str) -> None:
+    names, *rows = (HEADERLESS | HEADED)[kind]
+    assert lacks_header([dict(zip(names, row, strict=True)) for row in rows]) == (kind in HEADERLESS)
+    assert not lacks_header([])
+
+
+def test_a_file_without_names_of_columns_is_not_read_and_said(web: Path) -> None:
+    (web / "a.csv").write_text("".join(f'{n},"{text}"\n' for n, text in enumerate(TEXTS, 1)))
+    with pytest.raises(ConfigError, match=r"a\.csv: its first row looks like data.* as in id,text"):
+        init(web)
+    (web / "b.csv").write_text("id,text\n" + "".join(f'{n},"{text}"\n' for n, text in enumerate(TEXTS)))
+    content, (source,) = init(web)
+    assert source["exclude"] == ["./a.csv"]
+    assert content["left_out"][0]["why"].startswith("its first row looks like data")

@@ -1,0 +1,115 @@
+"""Delimited: the rows of CSV and TSV files that are looked at, and what their first row says.
+
+id;text          fields are delimited by ";", which is written into the run file
+7,"It rained."   the first row is data: the file has no names of columns, and no run can read it
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from pipeline.init.fields import is_usual_name
+from stages.reading.delimiters import USUAL_DELIMITERS
+
+NO_HEADER = (
+    "its first row looks like data, not like names of columns; write the names above it, as in id,text"
+)
+_ROWS = 50
+"""That a delimiter is tried on."""
+_MOST, _NEARLY_ALL = 0.5, 0.9
+"""Share of the rows with as many fields as the first: by the usual delimiter, and by another."""
+_LONG, _WORDS = 64, 6
+"""Characters and words of a value that is no name of a column."""
+_NUMBER = re.compile(r"[-+]?\d[-+\d.,:/ TZ]*")
+_ENDS = (".", "!", "?", "。", "！", "？")  # noqa: RUF001  # full-width ones, on purpose
+
+
+def delimiter_in(text: str, usual: str) -> str:
+    r"""Return what delimits the fields of some text: "id;text\n1;a, b\n" -> ";".
+
+    Args:
+        text: the beginning of a file.
+        usual: what delimits fields in files of such an ending. Another is taken only if this does not
+            fit.
+    """
+    if _width(text, usual, _MOST) > 1:
+        return usual
+    widths = {other: _width(text, other, _NEARLY_ALL) for other in USUAL_DELIMITERS}
+    best = max(widths, key=lambda other: widths[other])
+    return best if widths[best] > 1 else usual
+
+
+def _width(text: str, delimiter: str, share: float) -> int:
+    """Return the fields of the first row, or 0 if fewer rows than a share have as many."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        rows = [row for row in islice(reader, _ROWS) if row]
+    except csv.Error:
+        return 0
+    if not rows:
+        return 0
+    fitting = sum(len(row) == len(rows[0]) for row in rows)
+    return len(rows[0]) if fitting >= share * len(rows) else 0
+
+
+def delimited_rows(
+    text: str, delimiter: str, *, ended: bool
+) -> Iterator[tuple[Mapping[str, object] | None, float]]:
+    """Yield the rows below a header, each with the share of the text up to its end; None is a bad row.
+
+    Args:
+        text: the beginning of a file.
+        delimiter: between its fields.
+        ended: whether that is all of it; if not, the last row may be cut and is left out.
+    """
+    lines = io.StringIO(text, newline="")  # a line ends where the csv module says: not at U+2028
+    for row in csv.DictReader(lines, delimiter=delimiter):
+        if not ended and lines.tell() >= len(text):
+            return
+        fits = None not in row and None not in row.values()
+        yield row if fits else None, lines.tell() / len(text)
+
+
+def lacks_header(records: Sequence[Mapping[str, object]]) -> bool:
+    """Say whether the names of the fields look like values of the first record.
+
+    A number above numbers and a sentence above sentences are values. No column at all has values if one
+    has a usual name, or a name above numbers, or a question above answers.
+    """
+    columns = {
+        name: [str(record[name]) for record in records if name in record]
+        for name in (records[0] if records else ())
+    }
+    if any(_is_name(name, below) for name, below in columns.items()):
+        return False
+    return any(
+        _are_alike(name, below) and name not in (str(place), str(place - 1))  # as pandas numbers them
+        for place, (name, below) in enumerate(columns.items())
+    )
+
+
+def _is_name(name: str, below: Sequence[str]) -> bool:
+    asks = name.endswith("?") and not _most(value.endswith("?") for value in below)
+    counts = bool(name) and not _is_number(name) and _most(map(_is_number, below))
+    return is_usual_name(name) or asks or counts
+
+
+def _are_alike(name: str, below: Sequence[str]) -> bool:
+    if _is_number(name):
+        return _most(map(_is_number, below))
+    return _is_sentence(name) and _most(map(_is_sentence, below))
+
+
+def _is_number(value: str) -> bool:
+    return _NUMBER.fullmatch(value.strip()) is not None
+
+
+def _is_sentence(value: str) -> bool:
+    return len(value) > _LONG or len(value.split()) >= _WORDS or value.rstrip().endswith(_ENDS)
+
+
+def _most(found: Iterator[bool]) -> bool:
+    said = list(found)
+    return sum(said) > _MOST * len(said)

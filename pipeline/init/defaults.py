@@ -4,10 +4,10 @@ They are written into the run file. No run derives them: the same file means the
 """
 
 import math
-import os
 from dataclasses import dataclass
 
 from pipeline.init.draft import Draft
+from pipeline.system.machine_memory import machine_memory
 
 MIB = 1 << 20
 _BYTES_A_PIECE = 512
@@ -89,6 +89,5 @@ def _power(value: float, least: int, most: int) -> int:
 
 
 def _memory() -> int:
-    """Return three quarters of this machine's memory, in whole GiB, from 2 to 64."""
-    held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(max(held * 3 // 4 >> 30, 2), 64) << 30
+    """Return three quarters of this machine's memory, in whole GiB, from 1 to 64."""
+    return min(max(machine_memory() * 3 // 4 >> 30, 1), 64) << 30

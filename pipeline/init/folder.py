@@ -39,6 +39,7 @@ class FileUse(StrEnum):
     EMPTY = "empty"
     LINK = "a link to what is read already, or to nothing"
     IRREGULAR = "no regular file"
+    COPY = "a compressed copy of the file of the same name, as far as its first 64 KiB say"
     RUN = "in the folder of a run, which wrote it"
 
 
@@ -71,7 +72,7 @@ class FolderFile:
     @property
     def language(self) -> str | None:
         """The language of source code; None of any other file."""
-        return _LANGUAGES.get(_unpacked(self.ending))
+        return _LANGUAGES.get(unpacked(self.ending))
 
     @property
     def is_built(self) -> bool:
@@ -157,7 +158,7 @@ def _use(path: str, size: int) -> FileUse:
     if set(folders) & set(_OF_OTHERS):
         return FileUse.MADE
     ending = next(ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.endswith(ending))
-    if _unpacked(ending) in _LANGUAGES:
+    if unpacked(ending) in _LANGUAGES:
         return FileUse.CODE
     is_text = isinstance(reader, StreamReader) and reader.is_whole
     if name in _FOR_MACHINES or (is_text and name.startswith(_NOTES)):
@@ -165,8 +166,6 @@ def _use(path: str, size: int) -> FileUse:
     return FileUse.DATA
 
 
-def _unpacked(ending: str) -> str:
-    """Take the ending of a compression off: ".py.gz" -> ".py"."""
-    return next(
-        (ending.removesuffix(packed) for packed in COMPRESSIONS if ending.endswith(packed)), ending
-    )
+def unpacked(name: str) -> str:
+    """Take the ending of a compression off: ".py.gz" -> ".py", "a/b.jsonl" -> "a/b.jsonl"."""
+    return next((name.removesuffix(packed) for packed in COMPRESSIONS if name.endswith(packed)), name)

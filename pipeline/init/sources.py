@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from pipeline.init.copies import with_copies_marked
 from pipeline.init.draft import Draft, DraftSource
 from pipeline.init.fields import FieldChoice, choose_fields, gives_document, text_lengths
 from pipeline.init.folder import FileUse, FolderFile, files_below
@@ -86,8 +87,8 @@ def draft_sources(folders: Sequence[Path]) -> Draft:
 
 
 def _files(folder: Path) -> list[FolderFile]:
-    """Return the files of a folder; what programs made beside source code is no data."""
-    files = files_below(folder)
+    """Return the files of a folder; copies, and what programs made beside source code, are no data."""
+    files = with_copies_marked(files_below(folder))
     if not _is_of_code(files):
         return files
     uses = (FileUse.DATA, FileUse.CODE, FileUse.NOTE)

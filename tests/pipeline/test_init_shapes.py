@@ -1,5 +1,6 @@
 """Init and the shapes that data has: what a run file does not read of the data is named."""
 
+import gzip
 import json
 import tomllib
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.init.delimited import delimiter_in, lacks_header
@@ -217,3 +219,38 @@ def test_a_file_without_names_of_columns_is_not_read_and_said(web: Path) -> None
     content, (source,) = init(web)
     assert source["exclude"] == ["./a.csv"]
     assert content["left_out"][0]["why"].startswith("its first row looks like data")
+
+
+def test_a_compressed_copy_of_a_file_is_not_read_and_said(web: Path) -> None:
+    data = lines_of([{"text": text * 20} for text in TEXTS]).encode()
+    (web / "a.jsonl").write_bytes(data)
+    (web / "a.jsonl.gz").write_bytes(gzip.compress(data))
+    (web / "a.jsonl.zst").write_bytes(zstandard.compress(data))
+    (web / "b.jsonl.gz").write_bytes(gzip.compress(data[::-1].replace(b"\n", b"")))
+    (web / "c.jsonl.gz").write_bytes(
+        gzip.compress(lines_of([{"text": text} for text in TEXTS]).encode())
+    )
+    content, (source,) = init(web)
+    assert source["paths"] == ["web/*.jsonl", "web/*.jsonl.gz"]
+    assert "./a.jsonl.gz" in source["exclude"]
+    left = next(left for left in content["left_out"] if "copy" in left["why"])
+    assert (left["files"], left["example"]) == (2, str(web / "a.jsonl.gz"))
+    assert ingested(web)["read"] == 2 * len(TEXTS)
+
+
+@pytest.mark.parametrize("kind", ["other records", "a part", "damaged"])
+def test_a_compressed_file_that_is_no_copy_is_read_or_said_to_be_damaged(web: Path, kind: str) -> None:
+    records = [{"text": f"{n} {text}"} for n in range(50) for text in TEXTS]
+    whole = lines_of(records).encode()
+    (web / "a.jsonl").write_bytes(whole)
+    other = {"other records": whole[5:], "a part": whole * 30, "damaged": whole}[kind]
+    packed = gzip.compress(other.replace(b"Text", b"Word") if kind == "other records" else other)
+    (web / "a.jsonl.gz").write_bytes(packed[: len(packed) // 2] if kind == "damaged" else packed)
+    if kind == "a part":
+        (web / "a.jsonl").write_bytes(whole[: whole.index(b"\n", 1 << 16) + 1])
+        assert (web / "a.jsonl").stat().st_size < len(packed)
+    content, _ = init(web)
+    assert [source["files"] for source in content["sources"]] == [1 if kind == "damaged" else 2]
+    assert ["ends in the middle" in left["why"] for left in content["left_out"]] == (
+        [True] if kind == "damaged" else []
+    )

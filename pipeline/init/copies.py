@@ -25,7 +25,7 @@ def with_copies_marked(files: Sequence[FolderFile]) -> list[FolderFile]:
     for file in files:
         if file.use in _READ:
             by_name[unpacked(file.path)].append(file)
-    copies = set()
+    copies: set[FolderFile] = set()
     for same_name in by_name.values():
         first, *others = sorted(same_name, key=lambda file: (_is_packed(file), file.path))
         copies.update(other for other in others if _is_copy(other, first))

@@ -172,6 +172,7 @@ def test_files_with_different_delimiters_are_different_sources(web: Path) -> Non
         ("id,text\n1,a; b\n2,c; d\n", ","),
         ("id;text\n1;a, b\n2;c\n", ";"),
         ("a;b,c\n1;2,3\n", ","),
+        ("a,b;c;d\n1,2;3;4\n", ","),
         ("text\none; two\nthree\n", ","),
         ("text\none\n", ","),
         ("id;text\n", ";"),
@@ -183,7 +184,7 @@ def test_a_delimiter_is_taken_that_all_rows_have_alike(text: str, delimiter: str
     assert delimiter_in(text, ",") == delimiter
 
 
-HEADERLESS = {
+HEADERLESS: dict[str, list[tuple[str, ...]]] = {
     "numbers": [("7", "short"), ("8", "also"), ("9", "this")],
     "sentences": [
         ("en", "Rain fell all day on the old town"),
@@ -192,7 +193,7 @@ HEADERLESS = {
     "long values": [("x" * 65,), ("y" * 70,)],
     "short pairs": [("Go.", "Va !"), ("Hi.", "Salut !"), ("Run!", "Cours !")],
 }
-HEADED = {
+HEADED: dict[str, list[tuple[str, ...]]] = {
     "usual names": [("id", "text"), ("1", "Rain fell all day on the old town")],
     "questions": [("What do you like most about it?",), ("The rain that fell all day on the town",)],
     "long names": [

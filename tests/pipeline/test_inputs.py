@@ -251,17 +251,6 @@ def test_an_encoding_of_a_source_without_text_is_refused(base: Path) -> None:
     assert find(base, {"name": "web", "paths": ["a.parquet"], "encoding": "utf8"})
 
 
-def test_a_delimiter_of_a_source_without_delimited_text_is_refused(base: Path) -> None:
-    (base / "a.jsonl").write_bytes(b"")
-    message = refusal(base, "a.jsonl", delimiter=";")
-    assert message == (
-        "sources.web.delimiter = ';': all its files are JSON lines, whose fields no character delimits;"
-        " leave it out"
-    )
-    (base / "b.csv").write_bytes(b"")
-    assert len(find(base, {"name": "web", "paths": ["a.jsonl", "b.csv"], "delimiter": ";"})) == 2
-
-
 def test_a_note_beside_the_data_of_a_folder_is_not_read_by_a_pattern_of_its_own(base: Path) -> None:
     folder = base / "t.parquet"
     folder.mkdir()

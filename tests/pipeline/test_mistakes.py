@@ -147,6 +147,16 @@ MISTAKES = {
     ),
     "init of no folder": Mistake(("init", "nosuch", "-o", "x.toml"), 2, ("nosuch: no such folder",)),
     "init over a run file": Mistake(("init", ".", "-o", "run.toml", "-y"), 2, ("run.toml", "--replace")),
+    "a CSV with semicolons": Mistake(
+        (*ON, "--output", "csv-run", "--set", 'sources.mixed.paths=["csv/semicolons.csv"]'),
+        2,
+        ("semicolons.csv: its header has the columns delimited by ';'", "set delimiter = ';'"),
+    ),
+    "init of a CSV without names of columns": Mistake(
+        ("init", "csv/headless", "-o", "x.toml"),
+        2,
+        ("a.csv: its first row looks like data", "write the names above it, as in id,text"),
+    ),
     "an option misspelt": Mistake(
         ("run", "run.toml", "-o", "new", "--worker", "2"), 2, ("No such option", "--workers")
     ),
@@ -159,6 +169,9 @@ def make(folder: Path) -> Path:
     write_small_corpus(folder)
     (folder / "run.toml").write_text(RUN)
     (folder / "empty").mkdir()
+    (folder / "csv" / "headless").mkdir(parents=True)
+    (folder / "csv" / "semicolons.csv").write_text("id;lang;text\n1;en;It rained all day.\n")
+    (folder / "csv" / "headless" / "a.csv").write_text("7,It rained all day.\n8,It snowed all night.\n")
     for output, words in (("done", ()), ("half", ("--until", "dedup"))):
         run = called("run", "run.toml", "-o", output, "--workers", "0", "-q", *words, cwd=folder)
         assert run.returncode == 0, run.stderr

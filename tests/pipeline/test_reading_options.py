@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stages.errors import DataError
+from stages.errors import ConfigError, DataError
 from tests.conftest import run_small
 
 pytestmark = pytest.mark.slow
@@ -54,6 +54,16 @@ def test_a_file_with_another_delimiter_gives_the_documents_that_it_gives_with_a_
     assert texts(found) == texts(wanted) != []
     with pytest.raises(DataError, match="set delimiter = ';' of its source"):
         ingest(corpus, tmp_path / "other")
+
+
+def test_a_delimiter_of_a_source_without_delimited_text_is_refused(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "a.jsonl").write_text('{"text": "some words"}\n')
+    with pytest.raises(
+        ConfigError, match="delimiter = ';': all its files are JSON lines, whose fields no"
+    ):
+        ingest(corpus, tmp_path / "refused", delimiter=";")
+    (corpus / "b.csv").write_text("id;text\n1;other words\n")
+    assert len(ingest(corpus, tmp_path / "run", delimiter=";")) == 2
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp1252", "utf-32"])

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pipeline.init.draft import Draft
 from pipeline.system.machine_memory import machine_memory
+from stages.tokenizer.special import num_reserved
+from stages.tokenizer.train_config import NUM_BYTES
 
 MIB = 1 << 20
 _BYTES_A_PIECE = 512
@@ -50,7 +52,7 @@ def defaults_for(draft: Draft, *, shortest_row: int, longest_row: int) -> Defaul
     text = max(draft.text_bytes, 1)
     languages = {name for source in draft.sources for name in (source.languages or (source.language,))}
     fitting = [size for size in _VOCABULARIES if size * _BYTES_A_PIECE <= text]
-    vocabulary = fitting[-1] if fitting else _VOCABULARIES[0]
+    vocabulary = max(fitting[-1] if fitting else _VOCABULARIES[0], _with_characters(draft))
     if len(languages) >= _MANY_LANGUAGES and text >= _ENOUGH_FOR_LARGE:
         vocabulary = _LARGE_VOCABULARY
     tokens = text / _CHARACTERS_A_TOKEN
@@ -65,6 +67,12 @@ def defaults_for(draft: Draft, *, shortest_row: int, longest_row: int) -> Defaul
         learning=tokens >= _LEARNED_TOKENS,
         tokens=tokens,
     )
+
+
+def _with_characters(draft: Draft) -> int:
+    """Return a vocabulary, in hundreds, in which half of the learned pieces can be single characters."""
+    characters: frozenset[str] = frozenset().union(*(source.characters for source in draft.sources))
+    return -(-(num_reserved() + NUM_BYTES + 2 * len(characters)) // 100) * 100
 
 
 def _share(share: float) -> float:

@@ -40,6 +40,8 @@ class DraftSource:
     """Share of the files looked at that are not UTF-8."""
     languages: tuple[str, ...] = ()
     """Those that its records name, of the ones looked at."""
+    characters: frozenset[str] = frozenset()
+    """That stand in the texts looked at."""
 
     @property
     def is_code(self) -> bool:

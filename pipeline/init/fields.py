@@ -113,17 +113,16 @@ def is_usual_name(name: str) -> bool:
     return name.strip().lower() in _ALL_USUAL
 
 
-def text_lengths(records: Iterable[Mapping[str, object]], choice: FieldChoice) -> list[int]:
-    """Return the bytes of each record's text."""
-    lengths = []
+def texts_of_records(records: Iterable[Mapping[str, object]], choice: FieldChoice) -> list[str]:
+    """Return each record's text, the parts of several fields or turns one behind the other."""
+    texts = []
     for record in records:
         if choice.chat is not None:
-            turns = find_column(record, choice.chat)[1]
-            lengths.append(sum(map(_size, _contents(turns) or ())))
+            texts.append("".join(_contents(find_column(record, choice.chat)[1]) or ()))
         elif choice.text is not None:
             parts = [find_column(record, name)[1] for name in choice.text_columns]
-            lengths.append(sum(_size(part) for part in parts if isinstance(part, str)))
-    return lengths
+            texts.append("".join(part for part in parts if isinstance(part, str)))
+    return texts
 
 
 def gives_document(record: Mapping[str, object], choice: FieldChoice) -> bool:
@@ -131,10 +130,6 @@ def gives_document(record: Mapping[str, object], choice: FieldChoice) -> bool:
     if choice.chat is not None:
         return _contents(find_column(record, choice.chat)[1]) is not None
     return all(isinstance(find_column(record, name)[1], str) for name in choice.text_columns)
-
-
-def _size(text: str) -> int:
-    return len(text.encode(errors="replace"))
 
 
 def _text(

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from pipeline.init.copies import with_copies_marked
 from pipeline.init.draft import Draft, DraftSource
-from pipeline.init.fields import FieldChoice, choose_fields, gives_document, text_lengths
+from pipeline.init.fields import FieldChoice, choose_fields, gives_document, texts_of_records
 from pipeline.init.folder import FileUse, FolderFile, files_below
 from pipeline.init.patterns import patterns_of
 from pipeline.init.records import ASCII, Looked, look_at
@@ -261,7 +261,8 @@ def _source(
     plain = times * sum(seen.plain_bytes for _, seen, _ in looked)
     whole = _is_prose(files[0])
     documents = len(files) if whole else times * sum(seen.documents for _, seen, _ in looked)
-    lengths = text_lengths(records, choice) or [len(seen.text.encode()) for _, seen, _ in looked]
+    texts = texts_of_records(records, choice) or [seen.text for _, seen, _ in looked]
+    lengths = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
     patterns, exclude = patterns_of(files, others, alone=alone)
     language = files[0].language
     return DraftSource(
@@ -274,6 +275,7 @@ def _source(
         documents=documents,
         text_bytes=_text_bytes(records, lengths, plain=plain, documents=documents),
         lengths=tuple(lengths),
+        characters=frozenset().union(*texts),
         choice=choice,
         exclude=exclude,
         language=language or (None if choice.language else _language_of(files)),

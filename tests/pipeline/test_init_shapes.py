@@ -139,6 +139,17 @@ def test_an_id_that_stands_twice_beyond_the_records_looked_at_stops_no_run(web: 
     assert (report["passed"], report["documents"]["kept"]) == (True, len(records))
 
 
+def test_a_small_text_of_many_characters_gets_a_vocabulary_that_holds_them(web: Path) -> None:
+    rare = "".join(map(chr, range(0x4E00, 0x4E00 + 400)))
+    lines = [rare[n * 20 : n * 20 + 40] * 8 for n in range(19)]
+    (web / "a.jsonl").write_text(lines_of([{"text": line} for line in lines]))
+    init(web)
+    run = load_run_file(web.with_name("run.toml"), ["validation.fraction=0"])
+    assert run.tokenizer.train.vocab_size == 1400 > 525 + 2 * len(set("".join(lines)))
+    request = RunRequest(run, web.parent, web.parent / "out", 0, until="tokenizer")
+    assert not run_session(request, stream=None)["warnings"]
+
+
 @pytest.mark.parametrize(
     ("delimiter", "ending"), [(";", "csv"), ("\t", "csv"), ("|", "tsv"), (",", "tsv")]
 )

@@ -84,8 +84,8 @@ GATES: Mapping[str, GateWords] = {
         " at all, because attention ends where a document ends.",
     ),
     "isolation_shown": GateWords(
-        "The test of that can fail",
-        "Without the bounds of documents, the same change must move the outputs: the test before this"
+        "That check can notice a leak",
+        "Without the bounds of documents, the same change must move the outputs: the check before this"
         " one would have seen a leak.",
     ),
     "resume": GateWords(

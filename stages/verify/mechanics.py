@@ -75,8 +75,8 @@ def check_segments(rows: SegmentedRows, *, documents: int) -> list[Finding]:
     return [
         Finding(
             "segments",
-            f"{np.count_nonzero(wrong):,} segments overlap, leave gaps, leave their row or name no"
-            f" document; the first is segment {segment} in row {row}",
+            "segments that overlap, leave gaps, leave their row or name no document:"
+            f" {np.count_nonzero(wrong):,}; the first is segment {segment} in row {row}",
         )
     ]
 

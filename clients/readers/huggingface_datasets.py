@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 
 def _open(facts: Facts, split: str, cache: str) -> Dataset:
-    folder = facts.folder / split
     if facts.format == "hf":
-        return load_from_disk(str(folder))
-    files = {split: str(folder / "*.parquet")}
+        return load_from_disk(str(facts.folder))[split]
+    files = {split: str(facts.folder / split / "*.parquet")}
     return load_dataset("parquet", data_files=files, split=split, cache_dir=cache)
 
 

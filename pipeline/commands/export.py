@@ -281,7 +281,8 @@ def read_tokenizer(source: ExportSource) -> bytes:
 def _write_about(
     format_: Format, sources: Sequence[ExportSource], folder: Path, files: ExportFiles
 ) -> None:
-    """Write the tokenizer and the lines to read, which are the same wherever it is written."""
+    """Write what is of all splits: the tokenizer, and the lines to read, which are the same anywhere."""
+    format_.close(sources, files)
     data = read_tokenizer(sources[0])
     files.write(sources[0].tokenizer, data)
     carried = carried_tokenizer(sources[0], data)

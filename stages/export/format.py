@@ -6,6 +6,7 @@ table of all is `stages.export.table`. Its functions are pure but for the files 
     refuse(source)                     raises ConfigError where the format cannot hold the split
     write_part(source, shard, files)   appends the files of one shard
     finish(source, files)              once a split, after its shards: index and metadata
+    close(sources, files)              once, after all splits: what names them together
     read(sources, folder)              the Python that opens the files in the trainer
     notes(sources)                     what a user must know besides, a sentence each
     stages(stages, folder)             what the trainer has for several datasets one after the other
@@ -53,6 +54,10 @@ def quoted(place: str) -> str:
     return json.dumps(place, ensure_ascii=False)
 
 
+def no_close(_: Sequence[ExportSource], __: ExportFiles) -> None:
+    """Write nothing that names all splits together."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A foreign format; the functions are described above."""
@@ -67,6 +72,7 @@ class Format:
     write_part: Callable[[ExportSource, int, ExportFiles], None]
     read: Callable[[Sequence[ExportSource], str], str]
     finish: Callable[[ExportSource, ExportFiles], None] = nothing_more
+    close: Callable[[Sequence[ExportSource], ExportFiles], None] = no_close
     refuse: Callable[[ExportSource], None] = accept_all
     notes: Callable[[Sequence[ExportSource]], Sequence[str]] = no_notes
     stages: Callable[[Sequence[ExportedStage], str], TrainerStages] = stage_by_stage

@@ -1,6 +1,7 @@
 """Hugging Face datasets: rows as Arrow files that it maps, or as Parquet.
 
-    hf             SPLIT/data-NNNNN-of-MMMMM.arrow     an Arrow IPC stream: its schema, batches, the end
+    hf             dataset_dict.json                   the splits, so that the folder opens as a whole
+                   SPLIT/data-NNNNN-of-MMMMM.arrow     an Arrow IPC stream: its schema, batches, the end
                    SPLIT/dataset_info.json             no more than names; columns follow from the files
                    SPLIT/state.json                    the files in order, and the split
     hf-parquet     SPLIT/SPLIT-NNNNN-of-MMMMM.parquet
@@ -93,12 +94,15 @@ def _finish_arrow(source: ExportSource, files: ExportFiles) -> None:
     files.write(f"{source.split}/state.json", json.dumps(state, indent=2).encode())
 
 
+def _close_arrow(sources: Sequence[ExportSource], files: ExportFiles) -> None:
+    splits = {"splits": [source.split for source in sources]}
+    files.write("dataset_dict.json", json.dumps(splits).encode())
+
+
 def _read_arrow(sources: Sequence[ExportSource], folder: str) -> str:
-    lines = ["from datasets import load_from_disk", ""]
-    for source in sources:
-        place = quoted(f"{folder}/{source.split}")
-        lines.append(f'{source.split} = load_from_disk({place}).with_format("numpy")')
-    return "\n".join(lines)
+    splits = [f'{source.split} = rows["{source.split}"]' for source in sources]
+    opened = f'rows = load_from_disk({quoted(folder)}).with_format("numpy")'
+    return "\n".join(["from datasets import load_from_disk", "", opened, *splits])
 
 
 def _write_parquet(source: ExportSource, shard: int, files: ExportFiles) -> None:
@@ -140,9 +144,15 @@ HF = Format(
     name="hf",
     holds=Holds.ROWS,
     client="Hugging Face datasets, load_from_disk",
-    files=("SPLIT/data-NNNNN-of-MMMMM.arrow", "SPLIT/dataset_info.json", "SPLIT/state.json"),
+    files=(
+        "dataset_dict.json",
+        "SPLIT/data-NNNNN-of-MMMMM.arrow",
+        "SPLIT/dataset_info.json",
+        "SPLIT/state.json",
+    ),
     write_part=_write_arrow,
     finish=_finish_arrow,
+    close=_close_arrow,
     read=_read_arrow,
     refuse=_refuse_arrow,
     notes=row_notes,

@@ -107,12 +107,13 @@ def _write_drawn(folder: Path, rows: Rows, epoch: int, number: int, *, other: bo
 
 
 def write_export(format_: Format, source: ExportSource, folder: Path) -> None:
-    """Write one split as its pipeline does: the shards in order, then the end."""
+    """Write one split as its pipeline does: the shards in order, the end, and what names all splits."""
     files = ExportFiles(folder, {})
     format_.refuse(source)
     for shard in range(source.num_shards):
         format_.write_part(source, shard, files)
     format_.finish(source, files)
+    format_.close([source], files)
     found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     assert files.written.keys() == found
 

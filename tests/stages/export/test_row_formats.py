@@ -118,10 +118,15 @@ def test_the_lines_to_read_name_the_folder_and_compile(name: str, tmp_path: Path
     source = build_rows(tmp_path, sample_shards([3]))
     lines = FORMATS[name].read([source], "/data/out")
     compile(lines, name, "exec")
-    assert "/data/out/train" in lines
+    assert ("/data/out" if name == "hf" else "/data/out/train") in lines
     notes = " ".join(FORMATS[name].notes([source]))
     assert "epoch 0" in notes
     assert "encoder_decoder" in notes
+
+
+def test_the_folder_of_arrow_files_names_its_splits(tmp_path: Path) -> None:
+    write_export(FORMATS["hf"], build_rows(tmp_path, sample_shards([3])), tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "dataset_dict.json").read_bytes()) == {"splits": ["train"]}
 
 
 def test_the_bytes_of_an_mds_file(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ EXTRAS = import sys, tomllib; extras = tomllib.load(open("pyproject.toml", "rb")
 $(VENV)/.small: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c '$(EXTRAS)' small run > $(VENV)/small.txt
-	$(INSTALL) --editable . --requirement $(VENV)/small.txt
+	$(INSTALL) --editable . --config-settings editable_mode=compat --requirement $(VENV)/small.txt
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.small

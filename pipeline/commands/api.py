@@ -33,6 +33,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.system.disk_faults import disk_faults
+from stages.errors import ConfigError
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -111,7 +112,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         run_file,
         output,
         settings,
-        workers=_cores() if workers is None else workers,
+        workers=_workers(workers),
         address=address,
         until=until,
         replace=replace,
@@ -143,7 +144,7 @@ def verify(
     Raises:
         ShardmillError: there is no finished run, or a file of it is damaged.
     """
-    count = _cores() if workers is None else workers
+    count = _workers(workers)
     return verify_session(_local(folder), workers=count, address=address, stream=stream, full=full)
 
 
@@ -345,6 +346,13 @@ def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
 def _local(folder: str | Path) -> Path:
     """Return a folder; a URL is refused."""
     return require_local(Path(folder), "folder")
+
+
+def _workers(workers: int | None) -> int:
+    """Return how many actors there are to be."""
+    if workers is not None and workers < 0:
+        raise ConfigError(f"workers = {workers}: must be at least 0, which runs in this process")
+    return _cores() if workers is None else workers
 
 
 def _cores() -> int:

@@ -292,7 +292,10 @@ def _write_about(
         f"# {sources[0].manifest.name} for {format_.client}",
         "",
         *(f"- {line}" for line in contents(format_, sources)),
-        *(f"- {note}" for note in (*format_.notes(sources), *carried.notes)),
+        *(
+            f"- {note}"
+            for note in (*_objective_note(format_, sources), *format_.notes(sources), *carried.notes)
+        ),
         "",
         f"{FOLDER} stands for this folder:",
         "",
@@ -304,6 +307,16 @@ def _write_about(
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
     if format_.is_hub_layout:
         files.write(HUB_CARD, hub_card(folder, sources).encode())
+
+
+def _objective_note(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
+    """Say that documents are as they were before the objective."""
+    kind = sources[0].manifest.objective["kind"]
+    if format_.holds is Holds.DOCUMENTS and kind != "clm":
+        yield (
+            f"The objective {kind} is not applied: these are whole documents, and the trainer makes its"
+            " rows, masks and labels itself"
+        )
 
 
 def contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
@@ -340,6 +353,7 @@ def _report(
         "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
         "read": format_.read(sources, str(request.to)),
         "notes": [
+            *_objective_note(format_, sources),
             *format_.notes(sources),
             *_about_tokenizer(request.to, summary),
             *_left_out(request.folder),

@@ -30,7 +30,9 @@ _INSTRUCTION = "instruction"
 _DIALOGUES = ("messages", "conversations", "conversation", "dialogue", "turns")
 _ANSWERERS = ("assistant", "bot", "chatbot", "model", "ai", "gpt", "agent", "answer")
 """Usual names, in lower case, of the role whose turns are learned."""
-_IDS = ("id", "_id", "uuid", "doc_id", "document_id", "url", "path")
+_IDS = ("id", "_id", "uuid", "guid", "doc_id", "docid", "document_id", "doc_key", "key", "url", "path")
+_ID_ENDINGS = ("_id", "_uuid", "_key")
+"""Of other names of ids, which are taken if no usual one is there."""
 _LANGUAGES = ("lang", "language", "lang_code", "language_code", "programming_language")
 _LICENCES = ("license", "licence", "licenses", "max_stars_repo_licenses")
 _KEPT = ("url", "source", "title", "date", "timestamp")
@@ -98,7 +100,7 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
         section=section,
         context=context,
         chat=chat,
-        own_id=next((n for n in _first(names, _IDS) if n not in taken and _are_ids(records, n)), None),
+        own_id=next((n for n in _id_names(names) if n not in taken and _are_ids(records, n)), None),
         language=next((n for n in _first(names, _LANGUAGES) if _are_languages(records, n)), None),
         licence=next(_first(names, _LICENCES), None),
         keep=tuple(n for n in _first(names, _KEPT) if n not in taken)[:4],
@@ -208,6 +210,11 @@ def _strings(records: Sequence[Mapping[str, object]], name: str) -> list[str]:
     """Return the texts of a field; none if it has them in less than half of the records."""
     found = [value for record in records if isinstance(value := find_column(record, name)[1], str)]
     return found if len(found) >= _SHARE * len(records) and any(map(str.strip, found)) else []
+
+
+def _id_names(names: Sequence[str]) -> list[str]:
+    """Return the fields that may hold ids, those of usual names first."""
+    return [*_first(names, _IDS), *(name for name in names if name.lower().endswith(_ID_ENDINGS))]
 
 
 def _are_ids(records: Sequence[Mapping[str, object]], name: str) -> bool:

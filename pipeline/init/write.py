@@ -79,6 +79,8 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
     yield from _unread(choice)
     if choice.own_id is not None:
         yield f"id_column = {_text(choice.own_id)}"
+    elif choice.is_usable:
+        yield '# id_column = "id"    # a field that names each document; no such field was found'
     yield from _language(source)
     if choice.keep:
         yield f"# keep_columns = {_list(choice.keep)}    # fields that go along with each document"

@@ -113,7 +113,7 @@ def mix_table(report: RunReport, most: int) -> TextTable:
     in_rows = sum(packed.values())
     rest = in_rows - sum(packed.get(row["language"], 0) for row in first)
     headings = ["language", *(heading for name in _COUNTS for heading in (name, "share"))]
-    headings[1:1] = ["read"] * bool(before)
+    headings[1:1] = ["before"] * bool(before)
     headings += ["in rows"] * bool(in_rows) + ["bytes/token", *(_BYTES[name] for name in counted)]
     lines = []
     for row in rows:

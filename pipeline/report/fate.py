@@ -50,8 +50,9 @@ def fate_of(folder: Path, name: str) -> list[FateContent]:
     found = sorted(_found(folder, name), key=lambda one: (order.index(one["what"]), one["file"]))
     if not found:
         raise ConfigError(
-            f"--document {name}: nothing here knows it; give the id that id_column names, the 32 digits"
-            " of a report, or PATH:LINE of a record that was dropped, as drops.parquet writes them"
+            f"--document {name}: nothing here knows it; give its own id, if its source has an id_column,"
+            " or the 32 digits that tables such as dedup/removed.parquet have, or PATH:LINE of a dropped"
+            " record, as drops.parquet writes it"
         )
     return found
 

@@ -104,7 +104,7 @@ def _percent(share: float) -> str:
 
 
 def step_times(steps: Sequence[StepContent]) -> Markup:
-    """Return when each step was at work, in seconds since the last attempt began."""
+    """Return when each step was at work, in seconds that the run was at work."""
     last = max((step["ended"] for step in steps), default=1.0) or 1.0
     height = _LINE * len(steps) + 30
     across = (_WIDTH - _LABEL - _ROOM) / last

@@ -76,7 +76,8 @@ def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
     others = [step for step in now.get("steps_at_work", ()) if step != now.get("step")]
     doing += f"; also at work: {', '.join(others)}" if others else ""
     console.line()
-    console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
+    state = "killed, or stopped by a full disk" if now["state"] == "killed" else now["state"]
+    console.line(f"{state}{doing}{': ' + now['error'] if 'error' in now else ''}")
     for name, word in now.get("verdicts", {}).items():
         console.line(f"verify {name}: {word.upper()}")
     for name, mix in now.get("mix", {}).items():

@@ -1,4 +1,8 @@
-"""What each step cost over all attempts, from the log, and what it went through, from its record."""
+"""What each step cost, from the log, and what it went through, from its record.
+
+What was made again, by `verify` or with `--replace`, counts as it was made last. Attempts that made
+nothing that is left are nobody's, and so is the time between attempts.
+"""
 
 import contextlib
 from collections import defaultdict
@@ -23,6 +27,9 @@ class _Event(BaseModel):
     attempt: str
     time: float
     step: str | None = None
+    unit: str = ""
+    units: list[str] | None = None
+    """That are to be made again; all, if it is None."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     peak_memory: int = 0
@@ -30,24 +37,31 @@ class _Event(BaseModel):
 
 @dataclass
 class _Cost:
-    """Sums over a step's events."""
+    """A step's events."""
 
-    units: int = 0
-    worker_seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    commits: dict[str, "_Event"] = field(default_factory=dict)
+    """By unit, the last one."""
     peak_memory: int = 0
-    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """First and last event of each attempt: the time between attempts is nobody's."""
+    all_spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """First and last event of each attempt."""
 
     def add(self, event: "_Event") -> None:
-        """Count one event of the log."""
+        """Take one event of the log."""
         if event.event == "commit":
-            self.units += 1
-            self.worker_seconds += event.seconds
-            self.cpu_seconds += event.cpu_seconds
+            self.commits[event.unit] = event
+        elif event.event == "replace":
+            for unit in list(self.commits) if event.units is None else event.units:
+                self.commits.pop(unit, None)
+            return
         self.peak_memory = max(self.peak_memory, event.peak_memory)
-        first, _ = self.spans.get(event.attempt, (event.time, 0.0))
-        self.spans[event.attempt] = (first, event.time)
+        first, _ = self.all_spans.get(event.attempt, (event.time, 0.0))
+        self.all_spans[event.attempt] = (first, event.time)
+
+    @property
+    def spans(self) -> dict[str, tuple[float, float]]:
+        """First and last event of each attempt whose work is left; of all, if none made a unit."""
+        left = {event.attempt for event in self.commits.values()} or self.all_spans.keys()
+        return {name: span for name, span in self.all_spans.items() if name in left}
 
     @property
     def wall_seconds(self) -> float:
@@ -55,41 +69,68 @@ class _Cost:
         return sum(last - first for first, last in self.spans.values())
 
 
+@dataclass
+class _Attempts:
+    """When attempts began and ended, and which made something."""
+
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    makers: set[str] = field(default_factory=set)
+
+    def add(self, event: "_Event") -> None:
+        """Take one event of the log."""
+        first, _ = self.spans.get(event.attempt, (event.time, 0.0))
+        self.spans[event.attempt] = (first, event.time)
+        if event.event == "commit":
+            self.makers.add(event.attempt)
+
+    def starts(self) -> dict[str, float]:
+        """Return the time that each attempt's times count from, attempts one behind the other."""
+        before, found = 0.0, {}
+        for name, (first, last) in self.spans.items():
+            found[name] = first - before
+            before += last - first if name in self.makers else 0.0
+        return found
+
+
 def step_metrics(output: Path, records: Records, *, input_bytes: int | None = None) -> list[StepContent]:
     """Return for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
     `peak_memory` is the most that all processes of the run held on the driver's node, in bytes; rates
-    are by wall seconds. Steps are at work side by side: `began` and `ended` are seconds since the start
-    of the attempt in which a step was last at work.
+    are by wall seconds. Steps are at work side by side: `began` and `ended` are seconds that the run was
+    at work, its attempts one behind the other.
     """
     costs: defaultdict[str, _Cost] = defaultdict(_Cost)
-    starts: dict[str, float] = {}
+    attempts = _Attempts()
     for line in read_log(output):
         with contextlib.suppress(ValidationError):  # a log is for people: what is damaged is left out
             event = _Event.model_validate(line)
-            starts.setdefault(event.attempt, event.time)
+            attempts.add(event)
             if event.step is not None:
                 costs[event.step].add(event)
+    starts = attempts.starts()
     amounts_of = {name: step_of(name).amounts(record, records) for name, record in records.items()}
     amounts_of[SCAN] = Amounts(bytes=input_bytes)
     rows: list[StepContent] = []
-    for name in sorted(costs, key=[SCAN, *amounts_of, *costs].index):
+    made_steps = {name for name, cost in costs.items() if cost.all_spans}
+    for name in sorted(made_steps, key=[SCAN, *amounts_of, *costs].index):
         cost = costs[name]
         amounts = amounts_of.get(name, Amounts())
         size, wall = amounts.bytes, cost.wall_seconds
-        attempt, (began, ended) = list(cost.spans.items())[-1]
+        spans = list(cost.spans.items())
+        (first, (began, _)), (final, (_, ended)) = spans[0], spans[-1]
+        made = cost.commits.values()
         rows.append(
             {
                 "step": name,
-                "units": cost.units,
+                "units": len(made),
                 "documents": amounts.documents or None,
                 "bytes": size or None,
                 "tokens": amounts.tokens or None,
-                "began": round(began - starts[attempt], 2),
-                "ended": round(ended - starts[attempt], 2),
+                "began": round(began - starts[first], 2),
+                "ended": round(ended - starts[final], 2),
                 "wall_seconds": round(wall, 2),
-                "worker_seconds": round(cost.worker_seconds, 2),
-                "cpu_seconds": round(cost.cpu_seconds, 2),
+                "worker_seconds": round(sum(event.seconds for event in made), 2),
+                "cpu_seconds": round(sum(event.cpu_seconds for event in made), 2),
                 "peak_memory": cost.peak_memory,
                 "bytes_per_second": round(size / wall) if size and wall else None,
             }

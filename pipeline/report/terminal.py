@@ -188,7 +188,7 @@ def _print_fairness(console: PlainConsole, fairness: FairnessContent) -> None:
 
 
 def _datasets(datasets: dict[str, dict[str, SplitContent]]) -> PlainTable:
-    table = PlainTable("dataset", "rows", "documents", "tokens", "tokens_cut").right()
+    table = PlainTable("dataset", "rows", "documents", "tokens", "in no row").right()
     for dataset, splits in datasets.items():
         for split, totals in splits.items():
             counts = totals["rows"], totals["documents"], totals["tokens"], totals["tokens_cut"]

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TypedDict
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from stages.filtering.measures import TextMeasures, measure_text
 from stages.store.folders import files_below
 
-_PLACES, _AT_EACH = 16, 128
-"""Places in the files that are read, evenly over all documents, and documents that each stands for."""
+_DOCUMENTS = 2048
+"""That are measured, or about so many; all, if there are no more."""
+_PLACES = 16
+"""In the files, evenly over all documents; more are read where places hold few documents."""
 _POINTS = {"p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 _DOUBLING = ("characters", "line_characters")
 """Measures whose bins are powers of two."""
@@ -24,6 +26,8 @@ _WIDTHS = {"word_characters": (10.0, 20.0, 50.0)}
 """Of all bins together, but the last that holds all beyond; of the other measures, which are shares:"""
 _SHARES = (0.1, 0.2, 0.5, 1.0)
 _BINS = 20
+_ENOUGH = 0.95
+"""Of the documents wanted."""
 
 
 class MeasureContent(TypedDict):
@@ -49,7 +53,8 @@ class TextsContent(TypedDict):
 def texts_of(output: Path) -> TextsContent | None:
     """Return what the documents are made of that were read and not dropped; None if unknown.
 
-    At most 16 places are read, spread evenly over all documents, so that a large run takes no longer.
+    About 2,048 documents at 16 places are read, spread evenly over all, so that a large run takes no
+    longer; at more places where row groups hold few documents.
     """
     try:
         rows = [list(measure_text(text)) for text in _sample(output)]
@@ -65,19 +70,27 @@ def _sample(output: Path) -> Iterator[str]:
     """Yield texts, as many from each place."""
     places = [one for one in files_below(output / "ingest") if one.name == "documents.parquet"]
     groups = [group for place in sorted(places) for group in _groups(place)]
-    upto = list(accumulate(rows for _, _, rows in groups))
-    if not upto:
-        return
-    chosen = Counter(
-        bisect_right(upto, (2 * number + 1) * upto[-1] // (2 * _PLACES)) for number in range(_PLACES)
-    )
-    for number in sorted(chosen):
+    for number, wanted in sorted(_wanted([rows for _, _, rows in groups]).items()):
         place, group, rows = groups[number]
-        wanted = min(rows, chosen[number] * _AT_EACH)
         indices = (2 * np.arange(wanted) + 1) * rows // (2 * wanted)
         with pq.ParquetFile(place) as file:
             texts = file.read_row_group(group, columns=["text"], use_threads=False)["text"]
         yield from texts.take(pa.array(indices)).to_pylist()
+
+
+def _wanted(sizes: Sequence[int]) -> dict[int, int]:
+    """Return how many documents are measured of each row group that some are measured of."""
+    if sum(sizes) <= _DOCUMENTS:
+        return dict(enumerate(sizes))
+    upto, places = list(accumulate(sizes)), _PLACES
+    while True:
+        hits = Counter(
+            bisect_right(upto, (2 * number + 1) * upto[-1] // (2 * places)) for number in range(places)
+        )
+        found = {number: min(sizes[number], hit * _DOCUMENTS // places) for number, hit in hits.items()}
+        if sum(found.values()) >= _ENOUGH * _DOCUMENTS or places == _DOCUMENTS:
+            return found
+        places *= 2
 
 
 def _groups(place: Path) -> list[tuple[Path, int, int]]:

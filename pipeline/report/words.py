@@ -40,7 +40,7 @@ GONE_SAID: Mapping[str, str] = {
     "semantic": "of the same meaning as a kept document",
     "contaminated": "holds an item of an evaluation set",
     "emptied": "nothing left after cutting",
-    "held_out": "kept from the tokenizer, to measure it on",
+    "held_out": "not shown to the tokenizer, to measure it on",
     "cut": "tokens in no row",
 }
 """By reason; a filter's reason is said by its own name, a key's by the name of its column."""
@@ -62,13 +62,13 @@ GATES: Mapping[str, GateWords] = {
     ),
     "gain_over_control": GateWords(
         "It learned from the labels",
-        "A second model was trained on the same rows with shuffled labels. The first must gain several"
-        " times as much as that one.",
+        "A second model was trained on the same rows with shuffled labels. The bound is what that one"
+        " gained, times verify.min_gain_ratio; it is 0 if that one gained nothing.",
     ),
     "leak_floor": GateWords(
         "The inputs do not show the answers",
         "A loss that is too low would mean that a label can be read off its own inputs, as when labels"
-        " are off by one.",
+        " are off by one. The bound is verify.leak_floor times the unigram entropy of the labels.",
     ),
     "order_ablation": GateWords(
         "The order of tokens matters",

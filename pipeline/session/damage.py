@@ -43,11 +43,10 @@ def settle_damage(execution: Execution, plan: Mapping[str, StepPlan], *, replace
     for name in reversed(list(plan)):  # last first: a kill on the way leaves a shorter, sound run
         if not found.keys().isdisjoint(steps_before(plan, name)):
             execution.commits.drop(name)
+            execution.journal.log("replace", step=name)
         elif name in found:
             execution.commits.drop(name, {*found[name], STEP_COMMIT})
-        else:
-            continue
-        execution.journal.log("replace", step=name)
+            execution.journal.log("replace", step=name, units=sorted(found[name]))
     execution.progress.note(f"redoing {', '.join(found)} and all later steps, because {faults[0]}")
 
 

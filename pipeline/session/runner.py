@@ -80,7 +80,9 @@ class Runner:
         self.records.put(step.name_for(scope), record)
         told = step.recalled(record)
         if told:
-            again = f"to check it again: shardmill verify {self.execution.root}"
+            again = (
+                f"shardmill verify {self.execution.root} names what is wrong; --replace makes it again"
+            )
             self.execution.progress.note(f"{step.name_for(scope)} {told}; {again}")
 
     def _checks(self, runs: Mapping[str, StepRun]) -> Iterator[StepRun]:

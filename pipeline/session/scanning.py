@@ -187,7 +187,7 @@ def _remembered(commits: Commits, *, execution: Execution | None = None) -> dict
 def _drop(execution: Execution, units: set[str]) -> None:
     if units:
         execution.commits.drop(SCAN, units)
-        execution.journal.log("replace", step=SCAN)
+        execution.journal.log("replace", step=SCAN, units=sorted(units))
 
 
 def _input_file(file: FoundFile, known: _Entry | ScannedFile) -> InputFile:

@@ -320,7 +320,7 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
         )
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)
-        execution.journal.log("replace", step=status.step.name)
+        execution.journal.log("replace", step=status.step.name, units=sorted(status.stale))
 
 
 def _forget_taken_out(execution: Execution, plan: Mapping[str, StepPlan]) -> None:

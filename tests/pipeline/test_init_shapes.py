@@ -139,6 +139,17 @@ def test_an_id_that_stands_twice_beyond_the_records_looked_at_stops_no_run(web: 
     assert (report["passed"], report["documents"]["kept"]) == (True, len(records))
 
 
+@pytest.mark.parametrize("name", ["doc_key", "conversation_id"])
+def test_a_field_called_like_an_id_is_one_if_all_its_values_differ(web: Path, name: str) -> None:
+    (web / "a.jsonl").write_text(lines_of([{name: f"{n}", "text": t} for n, t in enumerate(TEXTS)]))
+    _, (source,) = init(web)
+    assert source["id_column"] == name
+    (web / "a.jsonl").write_text(lines_of([{name: "same", "text": text} for text in TEXTS]))
+    _, (source,) = init(web)
+    assert "id_column" not in source
+    assert '# id_column = "id"' in web.with_name("run.toml").read_text()
+
+
 def test_a_small_text_of_many_characters_gets_a_vocabulary_that_holds_them(web: Path) -> None:
     rare = "".join(map(chr, range(0x4E00, 0x4E00 + 400)))
     lines = [rare[n * 20 : n * 20 + 40] * 8 for n in range(19)]

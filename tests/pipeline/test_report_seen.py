@@ -85,7 +85,7 @@ def test_what_was_cut_most_stands_first_and_on_the_page(made: tuple[Path, Any]) 
         "Half of the documents have",
     ):
         assert said in page
-    assert '<th scope="col" class="n">read</th>' in page
+    assert '<th scope="col" class="n">before</th>' in page
 
 
 @pytest.mark.parametrize("normalize", [(), ("case",)])
@@ -144,6 +144,25 @@ def test_of_many_documents_a_sample_from_all_places_is_measured(tmp_path: Path) 
     assert 9 < words["median"] < 13
     assert words["p5"] < 4
     assert words["p95"] > 18
+
+
+def test_small_files_are_measured_too(tmp_path: Path) -> None:
+    def write(unit: str, texts: list[str]) -> None:
+        place = tmp_path / "ingest" / "a" / unit / "documents.parquet"
+        place.parent.mkdir(parents=True)
+        pq.write_table(pa.table({"text": texts}), place)
+
+    for unit in range(30):
+        write(f"{unit:02}", ["few words"] * 3)
+    write("large", ["many of them"] * 1900)
+    assert texts_of(tmp_path)["documents"] == 30 * 3 + 1900  # type: ignore[index]
+    for unit in range(30, 900):
+        write(f"{unit:03}", ["few words"] * 3)
+    found = texts_of(tmp_path)
+    assert found is not None
+    assert 0.9 * 2048 <= found["documents"] <= 2048
+    words = found["measures"]["word_characters"]["points"]
+    assert words["p25"] < words["p75"], "of the 4,600 documents, 1,900 are in one file"
 
 
 def test_what_is_held_out_is_counted_in_documents(made: tuple[Path, Any]) -> None:

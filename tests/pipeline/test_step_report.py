@@ -44,8 +44,8 @@ def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nob
             "documents": 9,
             "bytes": 600,
             "tokens": None,
-            "began": 0.0,
-            "ended": 4.0,
+            "began": 5.0,
+            "ended": 11.0,
             "wall_seconds": 6.0,
             "worker_seconds": 5.5,
             "cpu_seconds": 4.5,
@@ -53,6 +53,31 @@ def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nob
             "bytes_per_second": 100,
         }
     ]
+
+
+def test_what_is_made_again_counts_as_it_was_made_last(tmp_path: Path) -> None:
+    made = [
+        event("begin", 1.0, title="read", tasks=2),
+        event("commit", 2.0, unit="x", seconds=1.0, cpu_seconds=1.0),
+        event("commit", 3.0, unit="y", seconds=1.0, cpu_seconds=1.0),
+    ]
+    again = [
+        {"event": "start", "time": 90.0, "attempt": "b"},
+        event("begin", 100.0, "b", title="read", tasks=2),
+        event("commit", 104.0, "b", unit="x", seconds=4.0, cpu_seconds=4.0),
+        event("commit", 105.0, "b", unit="y", seconds=1.0, cpu_seconds=1.0),
+    ]
+    nothing = [{"event": kind, "time": 50.0, "attempt": "none"} for kind in ("start", "stop")]
+    write_log(tmp_path, [*made, *nothing, *again])
+    (row,) = step_metrics(tmp_path, Records())
+    assert (row["units"], row["wall_seconds"], row["cpu_seconds"]) == (2, 5.0, 5.0)
+    assert (row["began"], row["ended"]) == (2.0 + 10.0, 2.0 + 15.0)
+    write_log(tmp_path, [*made, event("replace", 50.0, "b", units=["y"]), *again[:3]])
+    (row,) = step_metrics(tmp_path, Records())
+    assert (row["units"], row["wall_seconds"], row["cpu_seconds"]) == (1, 4.0, 4.0)
+    write_log(tmp_path, [*made, event("replace", 50.0, "b"), *again[3:]])
+    (row,) = step_metrics(tmp_path, Records())
+    assert (row["units"], row["cpu_seconds"]) == (1, 1.0)
 
 
 def test_a_real_run_reports_every_step_with_what_went_through_it(reference: Path) -> None:

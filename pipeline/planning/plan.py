@@ -189,14 +189,24 @@ def _changes(step: StepPlan, before: KeptStep | None, wrong: Sequence[str]) -> s
         return f"what {', '.join(wrong[:3])} alone depends on changed"
     old, new = _flat(before.config), _flat(json.loads(canonical_json(dict(step.config))))
     changed = [
-        f"{key}: {_show(old.get(key))} -> {_show(new.get(key))}"
+        said
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
+        if old.get(key) != new.get(key) and (said := _change(key, old.get(key), new.get(key)))
     ]
     if not changed:
         return f"what it reads changed ({', '.join(step.inputs)})" if step.inputs else "new version"
     more = f", and {len(changed) - 3} more" if len(changed) > 3 else ""  # noqa: PLR2004  # enough to see why
     return ", ".join(changed[:3]) + more
+
+
+def _change(key: str, old: object, new: object) -> str:
+    """Say what became of a setting or of an input file, whose size changes with its digest alone."""
+    kind, _, name = key.partition(".")
+    if kind == "sizes":
+        return ""
+    if kind == "files":
+        return f"{name} {'is new' if old is None else 'is gone' if new is None else 'changed'}"
+    return f"{key}: {_show(old)} -> {_show(new)}"
 
 
 def _show(value: object) -> str:

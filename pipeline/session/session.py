@@ -305,18 +305,18 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
     if not stale:
         return
     if not request.replace:
-        listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
+        first = stale[0]
+        later = f", and with it {', '.join(s.step.name for s in stale[1:])}" if stale[1:] else ""
         way = (
-            "redo this generation alone; or, if no training has read it, delete its folder and run"
-            " again: earlier generations stay"
+            "make this generation anew. If no training has read it, you can also delete its folder and"
+            " run again: earlier generations stay"
             if request.before
-            else "redo them, as one run over all files if documents are decided anew, or choose another"
-            f' folder; with dedup.against = ["{request.output}"] there, what this run kept stays and'
-            " outranks"
+            else "make them anew in this folder, or choose another one. There,"
+            f' dedup.against = ["{request.output}"] keeps out what this run has'
         )
         raise ConfigError(
-            f"{request.output}: holds a run of another config; these would be redone: {listed}."
-            f" Run with --replace to {way}"
+            f"{request.output}: holds a run of another config or other inputs. {first.step.name} would"
+            f" be made anew ({first.why}){later}. Run with --replace to {way}"
         )
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)

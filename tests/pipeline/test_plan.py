@@ -222,7 +222,7 @@ def test_a_run_over_another_config_is_refused_and_changes_nothing(small_corpus: 
     with pytest.raises(ConfigError) as caught:
         run_small(small_corpus, own, until="ingest", ingest={**INGEST, "min_chars": 21})
     message = str(caught.value)
-    assert "these would be redone: ingest (" in message
+    assert "ingest would be made anew (" in message
     assert "ingest.min_chars: 20 -> 21" in message
     assert "--replace" in message
     assert digests(own, "commits", "ingest") == before

@@ -40,3 +40,10 @@ def test_a_report_of_another_kind_is_refused(tmp_path: Path, content: str, said:
     (tmp_path / "report" / "report.json").write_text(content)
     with pytest.raises(ConfigError, match=said):
         api.open_run(tmp_path)
+
+
+def test_a_number_of_workers_below_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="workers = -1: must be at least 0"):
+        api.run({"sources": [{"name": "a", "paths": ["a.txt"]}]}, tmp_path / "out", workers=-1)
+    with pytest.raises(ConfigError, match="workers = -1"):
+        api.verify(tmp_path, workers=-1)

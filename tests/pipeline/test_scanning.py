@@ -284,7 +284,7 @@ def test_a_file_whose_server_says_nothing_is_scanned_in_each_session(
     assert scans(output) == 2
     assert len(list((output / "scan").rglob("*.npy"))) == 1
     server.pipe("/a.jsonl", OTHER * 200)
-    with pytest.raises(ConfigError, match=r"would be redone: ingest .* Run with --replace"):
+    with pytest.raises(ConfigError, match=r"ingest would be made anew .* Run with --replace"):
         run(tmp_path, "silent://a.jsonl")
 
 

@@ -1,6 +1,6 @@
-"""Copies: compressed files beside the same files uncompressed, which would be read twice.
+"""Copies: compressed files that hold the same bytes as another file beside them, and would be read too.
 
-a.jsonl  a.jsonl.gz  b.jsonl.gz      a.jsonl.gz is a copy, if both begin with the same bytes
+a.jsonl  a.jsonl.gz  b.jsonl.gz      a.jsonl.gz is a copy, if it decompresses to a.jsonl
 """
 
 from collections import defaultdict
@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from xxhash import xxh3_128
+
 from pipeline.init.folder import FileUse, FolderFile, unpacked
 from stages.errors import DataError
 from stages.reading.decompress import stream_chunks
 
 _COMPARED = 1 << 16
-"""Decompressed bytes of both that are compared."""
-_OVERHEAD = 64
-"""Bytes that compressing adds to a file that it cannot make smaller."""
+"""Decompressed bytes of both that are compared first."""
+_MOST = 1 << 30
+"""Decompressed bytes up to which files are compared whole; larger ones are all read."""
 _READ = (FileUse.DATA, FileUse.CODE, FileUse.NOTE)
 
 
@@ -37,11 +39,13 @@ def _is_packed(file: FolderFile) -> bool:
 
 
 def _is_copy(packed: FolderFile, first: FolderFile) -> bool:
-    """Say whether a file begins as another one does, which may be a part of it if it is smaller."""
-    if not _is_packed(first) and first.size + _OVERHEAD < packed.size:
+    """Say whether two files hold the same bytes, decompressed; very large ones are not compared."""
+    if not _is_packed(first) and first.size > _MOST:
         return False
     try:
-        return _beginning(packed.place) == _beginning(first.place)
+        if _beginning(packed.place) != _beginning(first.place):
+            return False
+        return _digest(packed.place) == _digest(first.place) is not None
     except DataError:
         return False  # it is damaged, which is said where it is looked at
 
@@ -53,3 +57,14 @@ def _beginning(place: Path) -> bytes:
         if len(found) >= _COMPARED:
             break
     return found[:_COMPARED]
+
+
+def _digest(place: Path) -> bytes | None:
+    """Return the digest of a file's bytes, decompressed; None if there are too many."""
+    digest, size = xxh3_128(), 0
+    for chunk in stream_chunks(place):
+        digest.update(chunk)
+        size += len(chunk)
+        if size > _MOST:
+            return None
+    return digest.digest()

@@ -16,6 +16,8 @@ _BYTES_A_PIECE = 512
 """Text for each piece of a vocabulary: of less, its last pieces are of words seen a few times."""
 _VOCABULARIES = (600, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 _LARGE_VOCABULARY = 64_000
+_MOST_FOR_CHARACTERS = 8_000
+"""To which the characters of a text raise the vocabulary, not higher."""
 _MANY_LANGUAGES = 4
 _ENOUGH_FOR_LARGE = 1 << 30
 _CHARACTERS_A_TOKEN = 4
@@ -52,7 +54,8 @@ def defaults_for(draft: Draft, *, shortest_row: int, longest_row: int) -> Defaul
     text = max(draft.text_bytes, 1)
     languages = {name for source in draft.sources for name in (source.languages or (source.language,))}
     fitting = [size for size in _VOCABULARIES if size * _BYTES_A_PIECE <= text]
-    vocabulary = max(fitting[-1] if fitting else _VOCABULARIES[0], _with_characters(draft))
+    vocabulary = fitting[-1] if fitting else _VOCABULARIES[0]
+    vocabulary = max(vocabulary, min(_with_characters(draft), _MOST_FOR_CHARACTERS))
     if len(languages) >= _MANY_LANGUAGES and text >= _ENOUGH_FOR_LARGE:
         vocabulary = _LARGE_VOCABULARY
     tokens = text / _CHARACTERS_A_TOKEN

@@ -14,7 +14,8 @@ from pipeline.init.fields import is_usual_name
 from stages.reading.delimiters import USUAL_DELIMITERS
 
 NO_HEADER = (
-    "its first row looks like data, not like names of columns; write the names above it, as in id,text"
+    "its first row looks like data, not like names of columns; write the names above it, as in id,text."
+    " If they are names, write the run file by hand: text_column names one"
 )
 _ROWS = 50
 """That a delimiter is tried on."""
@@ -22,6 +23,9 @@ _MOST, _NEARLY_ALL = 0.5, 0.9
 """Share of the rows with as many fields as the first: by the usual delimiter, and by another."""
 _LONG, _WORDS = 64, 6
 """Characters and words of a value that is no name of a column."""
+_TITLE = 24
+"""Most characters of a name that shows, above sentences, that the first row has names."""
+_NOTHING = ("", "na", "n/a", "nan", "null", "none")
 _NUMBER = re.compile(r"[-+]?\d[-+\d.,:/ TZ]*")
 _ENDS = (".", "!", "?", "。", "！", "？")  # noqa: RUF001  # full-width ones, on purpose
 
@@ -34,24 +38,28 @@ def delimiter_in(text: str, usual: str) -> str:
         usual: what delimits fields in files of such an ending. Another is taken only if this does not
             fit.
     """
-    if _width(text, usual, _MOST) > 1:
-        return usual
-    widths = {other: _width(text, other, _NEARLY_ALL) for other in USUAL_DELIMITERS}
-    best = max(widths, key=lambda other: widths[other])
-    return best if widths[best] > 1 else usual
+    usual_width, usual_share = _shape(text, usual)
+    shapes = {other: _shape(text, other) for other in USUAL_DELIMITERS}
+    best = max(shapes, key=lambda other: (shapes[other][1] == 1, shapes[other][0]))
+    width, share = shapes[best]
+    fits = share >= _NEARLY_ALL and width > 1
+    if usual_width > 1 and usual_share > _MOST:
+        surer = share == 1 and (usual_share < 1 or width > usual_width)
+        return best if fits and surer and width >= usual_width else usual
+    return best if fits else usual
 
 
-def _width(text: str, delimiter: str, share: float) -> int:
-    """Return the fields of the first row, or 0 if fewer rows than a share have as many."""
+def _shape(text: str, delimiter: str) -> tuple[int, float]:
+    """Return the fields of the first row, and the share of the rows that have as many."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         rows = [row for row in islice(reader, _ROWS) if row]
     except csv.Error:
-        return 0
+        return 0, 0.0
     if not rows:
-        return 0
+        return 0, 0.0
     fitting = sum(len(row) == len(rows[0]) for row in rows)
-    return len(rows[0]) if fitting >= share * len(rows) else 0
+    return len(rows[0]), fitting / len(rows)
 
 
 def delimited_rows(
@@ -75,8 +83,9 @@ def delimited_rows(
 def lacks_header(records: Sequence[Mapping[str, object]]) -> bool:
     """Say whether the names of the fields look like values of the first record.
 
-    A number above numbers and a sentence above sentences are values. No column at all has values if one
-    has a usual name, or a name above numbers, or a question above answers.
+    A number above numbers is a value, and so is a sentence above sentences that are not much longer. But
+    one column is enough to show that the first row has names: a usual name, a name above numbers, a few
+    words above sentences, or a question above answers.
     """
     columns = {
         name: [str(record[name]) for record in records if name in record]
@@ -92,14 +101,20 @@ def lacks_header(records: Sequence[Mapping[str, object]]) -> bool:
 
 def _is_name(name: str, below: Sequence[str]) -> bool:
     asks = name.endswith("?") and not _most(value.endswith("?") for value in below)
-    counts = bool(name) and not _is_number(name) and _most(map(_is_number, below))
-    return is_usual_name(name) or asks or counts
+    told = [value for value in below if value.strip().lower() not in _NOTHING]
+    empty = name.strip().lower() in _NOTHING
+    counts = not empty and not _is_number(name) and _most(map(_is_number, told))
+    titles = (
+        not empty and not _is_sentence(name) and _most(map(_is_sentence, told)) and not _is_number(name)
+    )
+    return is_usual_name(name) or asks or counts or (titles and len(name) <= _TITLE)
 
 
 def _are_alike(name: str, below: Sequence[str]) -> bool:
     if _is_number(name):
         return _most(map(_is_number, below))
-    return _is_sentence(name) and _most(map(_is_sentence, below))
+    middle = sorted(map(len, below))[len(below) // 2]
+    return _is_sentence(name) and len(name) * 2 > middle and _most(map(_is_sentence, below))
 
 
 def _is_number(value: str) -> bool:

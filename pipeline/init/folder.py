@@ -39,7 +39,7 @@ class FileUse(StrEnum):
     EMPTY = "empty"
     LINK = "a link to what is read already, or to nothing"
     IRREGULAR = "no regular file"
-    COPY = "a compressed copy of the file of the same name, as far as its first 64 KiB say"
+    COPY = "a compressed copy of another file here, byte for byte"
     RUN = "in the folder of a run, which wrote it"
 
 

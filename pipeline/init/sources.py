@@ -9,7 +9,7 @@ A source reads files of one format whose records hold the text in the same field
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +24,8 @@ from stages.reading.delimited import CSV, TSV
 from stages.reading.nested import find_column
 from stages.reading.reader import Reader, StreamReader, TableReader
 
+_COVERED = 0.9995
+"""Share of the characters of texts that a vocabulary should have pieces for."""
 _MOST_FOLDERS = 8
 """Folders that become sources of their own; of more, all files are one source."""
 _MOST_LOOKED = 64
@@ -275,7 +277,7 @@ def _source(
         documents=documents,
         text_bytes=_text_bytes(records, lengths, plain=plain, documents=documents),
         lengths=tuple(lengths),
-        characters=frozenset().union(*texts),
+        characters=_usual_characters(texts),
         choice=choice,
         exclude=exclude,
         language=language or (None if choice.language else _language_of(files)),
@@ -285,6 +287,18 @@ def _source(
         foreign=sum(seen.is_foreign for _, seen, _ in looked) / max(len(looked), 1),
         languages=_named_languages(records, choice),
     )
+
+
+def _usual_characters(texts: Iterable[str]) -> frozenset[str]:
+    """Return the characters that most of some texts is made of, the most frequent first."""
+    counts = Counter("".join(texts))
+    left, usual = sum(counts.values()) * (1 - _COVERED), dict(counts)
+    for character, count in sorted(counts.items(), key=lambda item: (item[1], item[0])):
+        left -= count
+        if left < 0:
+            break
+        del usual[character]
+    return frozenset(usual)
 
 
 def _encoding(found: Sequence[str]) -> str | None:

@@ -117,8 +117,8 @@ def _unread(choice: FieldChoice) -> list[str]:
     way = (
         "To read a field, write it into the messages before the run."
         if choice.chat is not None
-        else "section_columns reads a field too, and drops the records in which it is empty. If some"
-        " are, join the fields into one before the run."
+        else "section_columns reads a field too, but drops each record in which it is empty; where that"
+        " happens, join the fields into one before the run."
     )
     return _comment(f"Not read, though text is there: {named}. {way}")
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ByteSize, ValidationError
 
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.wording import size_with_unit
+from pipeline.state.commits import SCAN
 from pipeline.state.journal import read_log
 
 _LIBRARIES = ("numpy", "pyarrow", "sentencepiece", "tokenizers", "torch", "ray")
@@ -40,6 +41,7 @@ class MadeContent(TypedDict):
 class _Logged(BaseModel):
     event: str
     attempt: str
+    step: str | None = None
     time: float
     workers: int | None = None
 
@@ -47,7 +49,7 @@ class _Logged(BaseModel):
 def made_of(file: RunFile, output: Path) -> MadeContent:
     """Return how a run was made, from its log and its settings."""
     logged = list(_events(output))
-    makers = {event.attempt for event in logged if event.event == "commit"}
+    makers = {event.attempt for event in logged if event.event == "commit" and event.step != SCAN}
     events = [event for event in logged if event.attempt in makers]
     spans: dict[str, tuple[float, float]] = {}
     for event in events:

@@ -16,18 +16,17 @@ from stages.filtering.measures import TextMeasures, measure_text
 from stages.store.folders import files_below
 
 _DOCUMENTS = 2048
-"""That are measured, or about so many; all, if there are no more."""
-_PLACES = 16
-"""In the files, evenly over all documents; more are read where places hold few documents."""
+"""That are drawn; of no more, all are measured."""
+_PLACES = 32
+"""In the files, evenly over all documents; of each as many are drawn."""
 _POINTS = {"p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 _DOUBLING = ("characters", "line_characters")
 """Measures whose bins are powers of two."""
-_WIDTHS = {"word_characters": (10.0, 20.0, 50.0)}
-"""Of all bins together, but the last that holds all beyond; of the other measures, which are shares:"""
+_WIDTHS = {"word_characters": (10.0, 20.0, 50.0, 200.0)}
+"""What the bins may span together; the last one also holds what is beyond."""
 _SHARES = (0.1, 0.2, 0.5, 1.0)
+"""The same of measures that are shares."""
 _BINS = 20
-_ENOUGH = 0.95
-"""Of the documents wanted."""
 
 
 class MeasureContent(TypedDict):
@@ -45,7 +44,7 @@ class TextsContent(TypedDict):
     """What a sample of the documents is made of."""
 
     documents: int
-    """In the sample."""
+    """Measured, or drawn, some of which may be the same."""
     measures: dict[str, MeasureContent]
     """By the names of `stages.filtering.measures`."""
 
@@ -53,8 +52,8 @@ class TextsContent(TypedDict):
 def texts_of(output: Path) -> TextsContent | None:
     """Return what the documents are made of that were read and not dropped; None if unknown.
 
-    About 2,048 documents at 16 places are read, spread evenly over all, so that a large run takes no
-    longer; at more places where row groups hold few documents.
+    Of more than 2,048 documents, so many are drawn, at 32 places that are spread evenly over all. Each
+    place counts as much as any other: one of a row group with few documents draws some of them again.
     """
     try:
         rows = [list(measure_text(text)) for text in _sample(output)]
@@ -79,18 +78,14 @@ def _sample(output: Path) -> Iterator[str]:
 
 
 def _wanted(sizes: Sequence[int]) -> dict[int, int]:
-    """Return how many documents are measured of each row group that some are measured of."""
+    """Return how often documents are drawn of each row group that some are drawn of."""
     if sum(sizes) <= _DOCUMENTS:
         return dict(enumerate(sizes))
-    upto, places = list(accumulate(sizes)), _PLACES
-    while True:
-        hits = Counter(
-            bisect_right(upto, (2 * number + 1) * upto[-1] // (2 * places)) for number in range(places)
-        )
-        found = {number: min(sizes[number], hit * _DOCUMENTS // places) for number, hit in hits.items()}
-        if sum(found.values()) >= _ENOUGH * _DOCUMENTS or places == _DOCUMENTS:
-            return found
-        places *= 2
+    upto = list(accumulate(sizes))
+    hits = Counter(
+        bisect_right(upto, (2 * number + 1) * upto[-1] // (2 * _PLACES)) for number in range(_PLACES)
+    )
+    return {number: hit * (_DOCUMENTS // _PLACES) for number, hit in hits.items()}
 
 
 def _groups(place: Path) -> list[tuple[Path, int, int]]:

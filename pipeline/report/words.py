@@ -42,6 +42,7 @@ GONE_SAID: Mapping[str, str] = {
     "emptied": "nothing left after cutting",
     "held_out": "not shown to the tokenizer, to measure it on",
     "cut": "tokens in no row",
+    "mix": "not drawn by the mix",
 }
 """By reason; a filter's reason is said by its own name, a key's by the name of its column."""
 

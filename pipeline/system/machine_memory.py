@@ -26,7 +26,8 @@ def _limits(root: Path) -> Iterator[int]:
     """Yield the limits of the groups that this process is in, and of those above them."""
     mounted = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, _, of = line.partition(":")
+        controllers, _, path = of.partition(":")
         for controller in controllers.split(","):
             if controller not in _LIMITS:
                 continue
@@ -34,12 +35,12 @@ def _limits(root: Path) -> Iterator[int]:
             for above in (group, *group.parents):
                 # In a container, the path may be that outside of it; then only the top is there.
                 limit = _read(mounted / controller / str(above).lstrip("/") / _LIMITS[controller])
-                if limit.strip().isdigit():
+                if limit.strip().isdecimal() and int(limit) > 0:
                     yield int(limit)
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""

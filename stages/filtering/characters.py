@@ -15,9 +15,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-SPACE, EDGE, HYPHEN, ALPHA, LOWER, UPPER, DIGIT, LISTED, STOP, MARK = (1 << bit for bit in range(10))
+SPACE, EDGE, HYPHEN, ALPHA, LOWER, UPPER, DIGIT, LISTED, STOP, MARK, JOINED = (1 << b for b in range(11))
 """White space; a mark that is no part of the word that it stands before or behind; a dash; a letter, a
-small one, a capital; a decimal digit; in the sets above; punctuation or a symbol."""
+small one, a capital; a decimal digit; in the sets above; punctuation or a symbol; a sign that joins the
+letter before it, such as a vowel of Hindi."""
 
 _CCNET = """
 AB B4 BB 2013-2014 2019 201C-201E 2026 2236 2501 25BA 3001-3002 3008-300D 3010-3011 FF01 FF05
@@ -52,7 +53,8 @@ def character_flags() -> NDArray[np.uint16]:
     edges = marks.copy()
     edges[list(map(ord, _NO_EDGES))] = False
     classes = ((EDGE, edges), (ALPHA, first == "L"), (DIGIT, names == "Nd"))
-    for flag, members in (*classes, (MARK, marks), (LOWER, names == "Ll"), (UPPER, names == "Lu")):
+    more = ((MARK, marks), (JOINED, first == "M"))
+    for flag, members in (*classes, *more, (LOWER, names == "Ll"), (UPPER, names == "Lu")):
         flags[members] |= flag
     flags[[code for code in range(0x3001) if chr(code).isspace()]] |= SPACE
     flags[list(map(ord, _HYPHENS))] |= HYPHEN

@@ -3,7 +3,8 @@
     characters         of the whole text
     word_characters    mean length of a word, which is what stands between white space
     line_characters    mean length of a line with something in it, white space counted
-    letters, digits, spaces, marks    shares of all characters; marks are punctuation and symbols
+    letters, digits, spaces, marks    shares of all characters; vowel signs, as of Hindi, are letters;
+                       marks are punctuation and symbols
     capitals           share of the letters
     repeated_lines     share of the characters of such lines, in lines that stand there before
     different_words    share of the words that are different from all before, as they are written
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stages.filtering.characters import ALPHA, DIGIT, MARK, SPACE, UPPER, character_flags
+from stages.filtering.characters import ALPHA, DIGIT, JOINED, MARK, SPACE, UPPER, character_flags
 
 MEASURED_CHARACTERS = 20_000
 """Of the beginning of a text."""
@@ -44,7 +45,7 @@ def measure_text(text: str) -> TextMeasures:
     codes = np.frombuffer(part.encode("utf-32-le", "surrogatepass"), np.uint32)
     flags = character_flags()[codes]
     letters, capitals, digits, spaces, marks = (
-        int(np.count_nonzero(flags & flag)) for flag in (ALPHA, UPPER, DIGIT, SPACE, MARK)
+        int(np.count_nonzero(flags & flag)) for flag in (ALPHA | JOINED, UPPER, DIGIT, SPACE, MARK)
     )
     words = part.split()
     lines = [line for line in part.split("\n") if line.strip()]

@@ -11,6 +11,7 @@ column of its source twice.
 """
 
 import csv
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -115,8 +116,9 @@ class Delimited:
                 continue
             if set(self.fields.text_columns) <= set(names):
                 raise HeaderError(
-                    f"its header has the columns delimited by {other!r}, not by"
-                    f" {self.delimiter.decode()!r}; set delimiter = {other!r} of its source",
+                    f"its header has the columns delimited by {json.dumps(other)}, not by"
+                    f" {json.dumps(self.delimiter.decode())}; set delimiter = {json.dumps(other)} beside"
+                    " its paths",
                     "delimiter",
                 )
 

@@ -21,6 +21,6 @@ def possible_delimiter(delimiter: str | None) -> str | None:
     if not possible or delimiter.isalnum() or delimiter in _TAKEN:
         raise ValueError(
             "must be one ASCII character that is no letter, digit, quote, space or line end; write one"
-            r" such as ';', '|' or '\t'"
+            ' such as ";", "|" or "\\t"'
         )
     return delimiter

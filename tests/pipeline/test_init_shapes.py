@@ -194,7 +194,8 @@ def test_files_with_different_delimiters_are_different_sources(web: Path) -> Non
         ("id,text\n1,a; b\n2,c; d\n", ","),
         ("id;text\n1;a, b\n2;c\n", ";"),
         ("a;b,c\n1;2,3\n", ","),
-        ("a,b;c;d\n1,2;3;4\n", ","),
+        ("id;price,eur;text\n1;3,50;a\n", ";"),
+        ("name, first;remark\nA, B;c, d, e\n", ";"),
         ("text\none; two\nthree\n", ","),
         ("text\none\n", ","),
         ("id;text\n", ";"),
@@ -215,6 +216,7 @@ HEADERLESS: dict[str, list[tuple[str, ...]]] = {
     "long values": [("x" * 65,), ("y" * 70,)],
     "short pairs": [("Go.", "Va !"), ("Hi.", "Salut !"), ("Run!", "Cours !")],
 }
+HEADERLESS["a number that is missing"] = [("1", "NA", "a"), ("2", "7", "b"), ("3", "8", "c")]
 HEADED: dict[str, list[tuple[str, ...]]] = {
     "usual names": [("id", "text"), ("1", "Rain fell all day on the old town")],
     "questions": [("What do you like most about it?",), ("The rain that fell all day on the town",)],
@@ -222,6 +224,12 @@ HEADED: dict[str, list[tuple[str, ...]]] = {
         ("When", "How often do you read books at home"),
         ("2024-05-01", "I do not read at all, I fear"),
     ],
+    "a long name above longer texts": [
+        ("Full text of the court decision (redacted)", "Court"),
+        ("The court has decided that the plaintiff is to pay the costs of the whole suit. " * 3, "East"),
+    ],
+    "years": [("Remark", "2019", "2020"), ("It rained all day in the old town.", "3", "4")],
+    "a full stop": [("Comment.", "Author"), ("It rained all day in the old town.", "Ann")],
     "a number sign": [("No.", "remark"), ("1", "some"), ("2", "more")],
     "as pandas numbers columns": [("", "0", "1"), ("0", "5", "6"), ("1", "7", "8")],
 }
@@ -277,3 +285,31 @@ def test_a_compressed_file_that_is_no_copy_is_read_or_said_to_be_damaged(web: Pa
     assert ["ends in the middle" in left["why"] for left in content["left_out"]] == (
         [True] if kind == "damaged" else []
     )
+
+
+def test_a_file_that_goes_on_where_a_compressed_one_ends_is_read_too(web: Path) -> None:
+    records = [{"text": f"{n} {text}"} for n in range(80) for text in TEXTS]
+    more = lines_of([*records, {"text": "One that stands in the larger file alone."}]).encode()
+    (web / "a.jsonl").write_bytes(lines_of(records).encode())
+    (web / "a.jsonl.zst").write_bytes(zstandard.compress(more))
+    content, _ = init(web)
+    assert (content["left_out"], ingested(web)["read"]) == ([], 2 * len(records) + 1)
+
+
+def test_a_good_file_is_no_copy_of_a_damaged_one(web: Path) -> None:
+    data = lines_of([{"text": f"{n} {text}"} for n in range(80) for text in TEXTS]).encode()
+    (web / "a.jsonl.gz").write_bytes(gzip.compress(data)[:-200])
+    (web / "a.jsonl.zst").write_bytes(zstandard.compress(data))
+    content, (source,) = init(web)
+    assert (source["paths"], len(content["left_out"])) == (["web/*.jsonl.zst"], 1)
+    assert ingested(web)["read"] == 80 * len(TEXTS)
+
+
+def test_characters_that_hardly_occur_raise_no_vocabulary(web: Path) -> None:
+    rare = "".join(map(chr, range(0x4E00, 0x4E00 + 9000)))
+    (web / "a.jsonl").write_text(lines_of([{"text": text * 50} for text in TEXTS]))
+    init(web)
+    few = load_run_file(web.with_name("run.toml")).tokenizer.train.vocab_size
+    (web / "a.jsonl").write_text(lines_of([{"text": text * 50} for text in [*TEXTS, rare]]))
+    init(web)
+    assert few < load_run_file(web.with_name("run.toml")).tokenizer.train.vocab_size == 8_000

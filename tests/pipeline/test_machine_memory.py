@@ -48,8 +48,9 @@ def test_the_limit_of_a_container_is_heeded(tmp_path: Path, files: dict[str, str
         {},
         {"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"},
         {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": f"{1 << 60}\n"},
+        {"proc/self/cgroup": "\nno group\n0::/\n", "sys/fs/cgroup/memory.max": "0\n"},
     ],
-    ids=["no groups", "no limit", "a limit above what is there"],
+    ids=["no groups", "no limit", "a limit above what is there", "nonsense"],
 )
 def test_without_a_lower_limit_it_is_what_the_machine_has(tmp_path: Path, files: dict[str, str]) -> None:
     write(tmp_path, files)

@@ -150,7 +150,7 @@ MISTAKES = {
     "a CSV with semicolons": Mistake(
         (*ON, "--output", "csv-run", "--set", 'sources.mixed.paths=["csv/semicolons.csv"]'),
         2,
-        ("semicolons.csv: its header has the columns delimited by ';'", "set delimiter = ';'"),
+        ('semicolons.csv: its header has the columns delimited by ";"', 'set delimiter = ";"'),
     ),
     "init of a CSV without names of columns": Mistake(
         ("init", "csv/headless", "-o", "x.toml"),

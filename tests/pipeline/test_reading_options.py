@@ -52,7 +52,7 @@ def test_a_file_with_another_delimiter_gives_the_documents_that_it_gives_with_a_
     write(";")
     found = ingest(corpus, tmp_path / "run", delimiter=";")
     assert texts(found) == texts(wanted) != []
-    with pytest.raises(DataError, match="set delimiter = ';' of its source"):
+    with pytest.raises(DataError, match='set delimiter = ";" beside its paths'):
         ingest(corpus, tmp_path / "other")
 
 

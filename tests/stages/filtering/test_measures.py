@@ -24,6 +24,10 @@ def test_a_text_is_measured_as_a_reader_counts_it() -> None:
     assert found.different_words == 4 / 6
 
 
+def test_vowel_signs_are_letters() -> None:
+    assert measure_text("\u0939\u093f\u0902\u0926\u0940").letters == 1.0  # "Hindi" in Hindi
+
+
 def test_a_text_of_nothing_has_no_shares() -> None:
     assert measure_text("") == TextMeasures(0, *[0.0] * 9)
     assert measure_text(" \n ").line_characters == 0

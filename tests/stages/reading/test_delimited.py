@@ -81,7 +81,7 @@ def test_what_cannot_delimit_fields_is_refused(delimiter: str) -> None:
 
 def test_a_header_with_another_delimiter_is_refused_with_the_setting_that_reads_it() -> None:
     with pytest.raises(
-        HeaderError, match=r"delimited by ';', not by ','; set delimiter = ';'"
+        HeaderError, match=r'delimited by ";", not by ","; set delimiter = ";"'
     ) as caught:
         read(b'id;text;"a, b"\n1;a;b\n')
     assert caught.value.way_out.startswith("correct delimiter or the file")

@@ -48,8 +48,8 @@ def text_panels(found: TextsContent) -> list[TextPanel]:
 def _middle(name: str, found: MeasureContent) -> str:
     low, middle, high = (_said(name, found["points"][one]) for one in ("p25", "median", "p75"))
     if low == high:
-        return f"half of the texts or more: {middle}"
-    return f"middle half: {low} to {high}, median {middle}"
+        return f"half or more of the texts: {middle}"
+    return f"{low} to {high}, median {middle}"
 
 
 def _picture(name: str, found: MeasureContent) -> Markup:

@@ -134,7 +134,7 @@ def test_page_terminal_plan_and_status_show_the_mix(
         "Windows of the order of training",
     ):
         assert part in page
-    assert page.count("documents and copies, as many as the mix says, is in the rows, once") == 4
+    assert page.count("copies of documents that the mix has are in the rows, each once and whole") == 4
     for stage in flow_stages(report):  # type: ignore[arg-type]
         gone = sum(number for _, number, what in stage.gone if what == "documents")
         assert stage.documents_in + stage.copies == stage.documents_out + gone

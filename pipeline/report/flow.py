@@ -57,7 +57,7 @@ def held_out(report: RunReport) -> str:
     ]
     if splits:
         return f"{max(splits):,}"
-    clusters = int(str((report["split"] or {}).get("clusters", 0)))
+    clusters = int(str((report.get("split") or {}).get("clusters", 0)))
     return f"{clusters:,} or more" if clusters else ""
 
 

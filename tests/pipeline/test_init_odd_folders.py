@@ -1,7 +1,6 @@
 """Init in odd folders: what lies there is read once, as it is, or named with the reason it is not."""
 
 import json
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,10 @@ import pytest
 from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.init.fields import choose_fields
 from pipeline.init.records import look_at
-from pipeline.report.initial import InitContent
-from pipeline.run_file.load import load_run_file
-from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError
 from stages.reading.delimited import CSV
+from tests.pipeline.initialised import TEXTS, ingested, init, lines_of
 
-TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
 GERMAN = "Grüße aus Köln, und viele davon."
 
 
@@ -29,22 +25,6 @@ def web(tmp_path: Path) -> Path:
     folder = tmp_path / "web"
     folder.mkdir()
     return folder
-
-
-def lines_of(records: list[Any]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
-
-
-def init(web: Path) -> tuple[InitContent, list[dict[str, Any]]]:
-    """Write the run file; return what was found, and its sources."""
-    content = init_run_file(InitRequest((web,), web.with_name("run.toml"), replace=True))
-    return content, tomllib.loads(web.with_name("run.toml").read_text("utf-8"))["sources"]
-
-
-def ingested(web: Path) -> Any:
-    """What a run over the run file reads."""
-    run, here = load_run_file(web.with_name("run.toml")), web.parent
-    return run_session(RunRequest(run, here, here / "out", 0, until="ingest"), stream=None)["documents"]
 
 
 def texts_read(web: Path) -> list[str]:

@@ -1,26 +1,20 @@
 """Init and the shapes that data has: what a run file does not read of the data is named."""
 
 import gzip
-import json
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.init.delimited import delimiter_in, lacks_header
 from pipeline.init.draft import DraftSource
 from pipeline.init.fields import FieldChoice, choose_fields
-from pipeline.report.initial import InitContent
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError
 from tests.called import called
-
-TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
+from tests.pipeline.initialised import TEXTS, ingested, init, lines_of
 
 
 @pytest.fixture
@@ -31,25 +25,9 @@ def web(tmp_path: Path) -> Path:
     return folder
 
 
-def lines_of(records: list[Any]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
-
-
-def init(web: Path) -> tuple[InitContent, list[dict[str, Any]]]:
-    """Write the run file; return what was found, and its sources."""
-    content = init_run_file(InitRequest((web,), web.with_name("run.toml"), replace=True))
-    return content, tomllib.loads(web.with_name("run.toml").read_text("utf-8"))["sources"]
-
-
 def written(web: Path) -> str:
     """Return the run file, each comment on one line."""
     return web.with_name("run.toml").read_text("utf-8").replace("\n# ", " ")
-
-
-def ingested(web: Path) -> Any:
-    """What a run over the run file reads."""
-    run, here = load_run_file(web.with_name("run.toml")), web.parent
-    return run_session(RunRequest(run, here, here / "out", 0, until="ingest"), stream=None)["documents"]
 
 
 def alpaca(number: int, *, empty: bool) -> dict[str, str]:

@@ -72,7 +72,8 @@ def test_plan_refuses_what_run_refuses_for_memory(tmp_path: Path) -> None:
         said.append(one_line(result))
     assert said[0] == said[1]
     assert "set it to 1280MiB or more, or set ingest.max_document_bytes to 32MiB or less" in said[0]
-    assert called(*RUN_IT, "--until", "scan", cwd=tmp_path).returncode == 0  # with no Ray there is room
+    scanned = called(*RUN_IT, "--until", "scan", cwd=tmp_path)
+    assert scanned.returncode == 0, scanned.stderr  # with no Ray there is room
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -201,7 +202,9 @@ def test_a_signal_stops_a_run_that_then_resumes(
 ) -> None:
     folder = make(tmp_path)
     with (folder / "corpus" / "long.jsonl").open("w") as file:
-        for n in range(1_000):
+        for n in range(
+            3_000
+        ):  # so that the run is at work long after the signal, however slow this test is
             file.write(json.dumps({"text": f"line {n} " + "of some text " * 20}) + "\n")
     limited = (*RUN_IT, "--until", "ingest", "--set", "ingest.unit_size=4KiB")
     process = subprocess.Popen(
@@ -221,7 +224,7 @@ def test_a_signal_stops_a_run_that_then_resumes(
     assert "stopped; run again to resume" in error
     committed = set((folder / "out" / "commits" / "ingest").iterdir())
     assert committed
-    assert not (folder / "out" / "commits" / "ingest" / "_step.json").exists()
+    assert not (folder / "out" / "commits" / "ingest" / "_step.json").exists(), error
     assert not list((folder / "out" / "tmp").iterdir())
     assert called(*limited, cwd=folder).returncode == 0
     assert committed < set((folder / "out" / "commits" / "ingest").iterdir())

@@ -237,6 +237,10 @@ def export(  # noqa: PLR0913  # one parameter an option
     epoch: Annotated[
         int, typer.Option(parser=integer, metavar="E", help="The epoch that rows are drawn for.")
     ] = 0,
+    columns: Annotated[
+        str,
+        typer.Option(metavar="NAME,...", help="Columns of rows. [default: all]", show_default=False),
+    ] = "",
     quiet: Quiet = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
@@ -248,14 +252,29 @@ def export(  # noqa: PLR0913  # one parameter an option
     if format_ is None:
         raise no_format()
     names = datasets or [only_dataset(folder)]
+    names_of_columns = tuple(name.strip() for name in columns.split(",") if name.strip())
     if len(names) > 1:
         staged = api.export_stages(
-            folder, names, format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
+            folder,
+            names,
+            format_,
+            to,
+            split=split,
+            epoch=epoch,
+            columns=names_of_columns,
+            stream=progress(quiet=quiet),
         )
         print_stages(staged, as_json=as_json)
         return
     written = api.export(
-        folder, names[0], format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
+        folder,
+        names[0],
+        format_,
+        to,
+        split=split,
+        epoch=epoch,
+        columns=names_of_columns,
+        stream=progress(quiet=quiet),
     )
     print_export(written, as_json=as_json)
 

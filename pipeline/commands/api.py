@@ -236,7 +236,7 @@ def find_document(folder: str | Path, document: str) -> list[FateContent]:
         return fate_of(_local(folder), document)
 
 
-def export(
+def export(  # noqa: PLR0913  # what the command takes
     folder: str | Path,
     dataset: str,
     format: str,  # noqa: A002  # as the command has it
@@ -244,6 +244,7 @@ def export(
     *,
     split: str | None = None,
     epoch: int = 0,
+    columns: Sequence[str] = (),
     stream: TextIO | None = None,
 ) -> ExportReport:
     """Write a dataset in the files of another trainer, and return what was written and how it is read.
@@ -255,16 +256,19 @@ def export(
         to: folder of the export.
         split: one split; None exports all.
         epoch: the epoch that rows are drawn for.
+        columns: names of the columns of rows; none are those that the format writes by itself.
         stream: where progress is shown.
 
     Raises:
         ShardmillError: the format cannot hold the dataset, or it has not passed verify.
     """
-    request = ExportRequest(_local(folder), dataset, format, _local(to), split=split, epoch=epoch)
+    request = ExportRequest(
+        _local(folder), dataset, format, _local(to), split=split, epoch=epoch, columns=_names(columns)
+    )
     return export_dataset(request, stream=stream)
 
 
-def export_stages(
+def export_stages(  # noqa: PLR0913  # what the command takes
     folder: str | Path,
     datasets: Sequence[str],
     format: str,  # noqa: A002  # as the command has it
@@ -272,6 +276,7 @@ def export_stages(
     *,
     split: str | None = None,
     epoch: int = 0,
+    columns: Sequence[str] = (),
     stream: TextIO | None = None,
 ) -> StagesReport:
     """Write datasets as the stages of a curriculum, each as an export of its own in a folder below `to`.
@@ -283,14 +288,27 @@ def export_stages(
         to: folder of the export.
         split: one split; None exports all.
         epoch: the epoch that rows are drawn for.
+        columns: names of the columns of rows; none are those that the format writes by itself.
         stream: where progress is shown.
 
     Raises:
         ShardmillError: the format cannot hold a dataset, or one has not passed verify.
     """
-    names = (datasets,) if isinstance(datasets, str) else tuple(datasets)
-    request = StagesRequest(_local(folder), names, format, _local(to), split=split, epoch=epoch)
+    request = StagesRequest(
+        _local(folder),
+        _names(datasets),
+        format,
+        _local(to),
+        split=split,
+        epoch=epoch,
+        columns=_names(columns),
+    )
     return write_stages(request, stream=stream)
+
+
+def _names(given: Sequence[str]) -> tuple[str, ...]:
+    """Return names, of which a single one may stand alone."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def export_tokenizer(

@@ -51,6 +51,7 @@ from pipeline.system.disk_faults import disk_faults, making
 from pipeline.system.stopping import signals_stop
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export.carried_tokenizer import CARRIED, CARRIED_FILE, carried_tokenizer, read_carried
+from stages.export.collator import collator
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource, open_source
@@ -74,6 +75,8 @@ class ExportRequest:
     to: Path
     split: str | None = None
     epoch: int = 0
+    columns: tuple[str, ...] = ()
+    """Of rows; none are those that the format writes by itself."""
 
 
 class KeptVerdict(BaseModel):
@@ -140,7 +143,7 @@ def checked_sources(request: ExportRequest, format_: Format) -> list[ExportSourc
         FormatError: the dataset was damaged.
         VerificationError: it failed its checks.
     """
-    sources = _open(request, format_)
+    sources = [format_.select(source, request.columns) for source in _open(request, format_)]
     for source in sources:
         _require_verified(request, source)
         format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
@@ -189,6 +192,7 @@ def _identity(request: ExportRequest, format_: Format, sources: Sequence[ExportS
         format=format_.name,
         dataset=request.dataset,
         epoch=request.epoch,
+        columns=tuple(sources[0].columns) if rows else (),
         splits={
             source.split: (source.manifest.fingerprint, *([source.drawn] if rows else []))
             for source in sources
@@ -302,11 +306,27 @@ def _write_about(
         "```python",
         format_.read(sources, FOLDER),
         "```",
+        *_collator_lines(format_, sources),
         *(("", "```python", read_carried(FOLDER), "```") if carried.files else ()),
     ]
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
     if format_.is_hub_layout:
         files.write(HUB_CARD, hub_card(folder, sources).encode())
+
+
+def _collator_lines(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
+    """Yield the lines that make batches of rows."""
+    if not format_.has_collator:
+        return
+    code = collator(sources[0])
+    if code is None:
+        yield from (
+            "",
+            "These columns do not tell who may attend to whom, so there is no collator here.",
+        )
+    else:
+        yield from ("", "A collator makes batches of rows for models of transformers:", "")
+        yield from ("```python", code, "```")
 
 
 def _objective_note(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:

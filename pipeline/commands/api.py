@@ -12,6 +12,8 @@ from typing import Any, TextIO
 from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.commands.export_stages import StagesRequest
 from pipeline.commands.export_stages import export_stages as write_stages
+from pipeline.commands.export_texts import TextsRequest
+from pipeline.commands.export_texts import export_texts as write_texts
 from pipeline.commands.finished_run import FinishedRun
 from pipeline.commands.forecast import forecast_run
 from pipeline.commands.init import InitRequest, init_run_file
@@ -34,6 +36,7 @@ from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
+from stages.export.texts import TEXT_FORMATS
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -304,6 +307,31 @@ def export_stages(  # noqa: PLR0913  # what the command takes
         columns=_names(columns),
     )
     return write_stages(request, stream=stream)
+
+
+def export_texts(
+    folder: str | Path,
+    format: str,  # noqa: A002  # as the command has it
+    to: str | Path,
+    *,
+    stream: TextIO | None = None,
+) -> ExportReport:
+    """Write the texts that a run kept, and return what was written and how it is read.
+
+    The run must have got to the end of deduplication; it needs no tokenizer and no dataset.
+
+    Args:
+        folder: of the run.
+        format: "text-parquet" or "text-jsonl".
+        to: folder of the export.
+        stream: where progress is shown.
+
+    Raises:
+        ShardmillError: no such format, or the run has not got so far.
+    """
+    if format not in TEXT_FORMATS:
+        raise ConfigError(f"--format {format}: no format of texts; formats: {', '.join(TEXT_FORMATS)}")
+    return write_texts(TextsRequest(_local(folder), TEXT_FORMATS[format], _local(to)), stream=stream)
 
 
 def _names(given: Sequence[str]) -> tuple[str, ...]:

@@ -338,7 +338,7 @@ def test_rows_are_those_of_the_loader_in_narrow_dtypes_with_a_mask_of_padding(
     rows = [part for shard in range(opened.num_shards) for part in opened.rows(shard)]
     plain = open_dataset(tmp_path / "datasets" / "tiny", shuffle=False)
     batch = dict(plain.batch(np.arange(len(plain))))
-    batch["attention_mask"] = batch["segment_ids"] >= 0
+    batch["attention_mask"] = (batch["segment_ids"] >= 0).astype(np.int64)
     assert len(rows) == 4
     assert opened.columns.keys() == batch.keys()
     for name, column in opened.columns.items():

@@ -36,7 +36,7 @@ def export(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a dataset, stages or the kept texts in the files of a trainer; run again to resume."""
-    from pipeline.commands import api
+    from pipeline.commands import api_exports
     from pipeline.commands.chosen import no_format, only_dataset, refuse_with_texts
     from pipeline.report.exported import print_export, print_stages
     from stages.export.texts import TEXT_FORMATS
@@ -45,19 +45,19 @@ def export(  # noqa: PLR0913  # one parameter an option
         raise no_format()
     if format_ in TEXT_FORMATS:
         refuse_with_texts(format_, dataset=datasets, split=split, epoch=epoch, columns=columns)
-        texts = api.export_texts(folder, format_, to, stream=progress(quiet=quiet))
+        texts = api_exports.export_texts(folder, format_, to, stream=progress(quiet=quiet))
         print_export(texts, as_json=as_json)
         return
     names = datasets or [only_dataset(folder)]
     chosen = tuple(name.strip() for name in columns.split(",") if name.strip())
     shown = progress(quiet=quiet)
     if len(names) > 1:
-        staged = api.export_stages(
+        staged = api_exports.export_stages(
             folder, names, format_, to, split=split, epoch=epoch, columns=chosen, stream=shown
         )
         print_stages(staged, as_json=as_json)
         return
-    written = api.export(
+    written = api_exports.export(
         folder, names[0], format_, to, split=split, epoch=epoch, columns=chosen, stream=shown
     )
     print_export(written, as_json=as_json)

@@ -24,10 +24,6 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
 if TYPE_CHECKING:
     from pipeline.commands.api import (
         duplicates,
-        export,
-        export_stages,
-        export_texts,
-        export_tokenizer,
         find_document,
         forecast,
         init,
@@ -36,6 +32,12 @@ if TYPE_CHECKING:
         plan,
         run,
         verify,
+    )
+    from pipeline.commands.api_exports import (
+        export,
+        export_stages,
+        export_texts,
+        export_tokenizer,
     )
     from pipeline.run_file.config import RunFile
     from stages.loading.attention import dense_masks, flex_block_masks
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from stages.loading.sequence import Sequence, open_sequence
     from stages.loading.stage import Stage
     from stages.loading.torch_loader import Loader
+    from stages.loading.torchtitan import TorchtitanLoader
 
     __version__: str
 
@@ -73,6 +76,7 @@ __all__ = [
     "Sequence",
     "ShardDataset",
     "Stage",
+    "TorchtitanLoader",
     "causal_lm_loss",
     "collate",
     "contrastive_loss",
@@ -107,10 +111,6 @@ __all__ = [
 _MODULES = {
     "pipeline.commands.api": (
         "duplicates",
-        "export",
-        "export_stages",
-        "export_texts",
-        "export_tokenizer",
         "find_document",
         "forecast",
         "init",
@@ -119,6 +119,12 @@ _MODULES = {
         "plan",
         "run",
         "verify",
+    ),
+    "pipeline.commands.api_exports": (
+        "export",
+        "export_stages",
+        "export_texts",
+        "export_tokenizer",
     ),
     "pipeline.run_file.config": ("RunFile",),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
@@ -143,6 +149,7 @@ _MODULES = {
     "stages.loading.sequence": ("Sequence", "open_sequence"),
     "stages.loading.stage": ("Stage",),
     "stages.loading.torch_loader": ("Loader",),
+    "stages.loading.torchtitan": ("TorchtitanLoader",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -83,7 +83,7 @@ def test_without_such_a_loss_no_mask_is_written_or_named(tmp_path: Path) -> None
 
 
 def test_the_formats_that_hold_ids_alone_are_found() -> None:
-    assert set(SILENT) == {"megatron", "megatron-sentences", "nanogpt", "litdata"}
+    assert set(SILENT) == {"megatron", "megatron-sentences", "nanogpt", "litdata", "array-record"}
 
 
 @pytest.mark.parametrize("name", SILENT)

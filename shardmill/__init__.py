@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from stages.loading.collate import collate
     from stages.loading.dataset import Batch, ShardDataset
     from stages.loading.grown import open_dataset
+    from stages.loading.hub_rows import to_iterable_dataset
     from stages.loading.losses import (
         Loss,
         causal_lm_loss,
@@ -105,6 +106,7 @@ __all__ = [
     "replaced_token_loss",
     "run",
     "seq2seq_loss",
+    "to_iterable_dataset",
     "verify",
 ]
 
@@ -133,6 +135,7 @@ _MODULES = {
     "stages.loading.collate": ("collate",),
     "stages.loading.dataset": ("Batch", "ShardDataset"),
     "stages.loading.grown": ("open_dataset",),
+    "stages.loading.hub_rows": ("to_iterable_dataset",),
     "stages.loading.losses": (
         "Loss",
         "causal_lm_loss",

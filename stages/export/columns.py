@@ -9,17 +9,17 @@
 values, so it is the same in every shard; a value outside of it stops the export.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.loading.masks import token_mask
 from stages.objectives.rows import IGNORED, Columns
 from stages.store.manifest import Manifest
 
 ATTENTION_MASK, TOKENS = "attention_mask", "tokens"
-_IDS, _SEGMENTS, _LENGTHS = "input_ids", "segment_ids", "input_length"
+_IDS = "input_ids"
 _DTYPES = ("|u1", "<u2", "<i2", "<i4", "<i8")
 """From narrow to wide; each is one that every format of rows can hold."""
 
@@ -32,18 +32,21 @@ class ColumnType:
     shape: tuple[int, ...]
 
 
-def available_columns(native: Mapping[str, ColumnType], manifest: Manifest) -> dict[str, ColumnType]:
+def available_columns(native: Columns, manifest: Manifest) -> dict[str, ColumnType]:
     """Return every column that rows can be exported with, by name, sorted.
 
     Args:
-        native: the columns that the loader gives; none of a split without a row.
+        native: what the loader gives of one row, each (1, ...); none of a split without a row.
         manifest: of the split.
     """
-    found = {name: _narrowed(name, column, manifest) for name, column in native.items()}
-    ids = native.get(_IDS)
-    if ids is not None:
-        if _tells_padding(native):
-            found[ATTENTION_MASK] = ColumnType("|u1", ids.shape)
+    kinds = {
+        name: ColumnType(column.dtype.newbyteorder("<").str, column.shape[1:])
+        for name, column in native.items()
+    }
+    found = {name: _narrowed(name, kind, manifest) for name, kind in kinds.items()}
+    if _IDS in kinds:
+        if token_mask(native) is not None:
+            found.setdefault(ATTENTION_MASK, ColumnType("|u1", kinds[_IDS].shape))
         if manifest.label_convention == "unshifted":
             found[TOKENS] = found[_IDS]
     return dict(sorted(found.items()))
@@ -57,24 +60,10 @@ def exported_column(name: str, columns: Columns) -> NDArray[np.integer]:
         columns: what the loader gives of N rows.
     """
     if name == ATTENTION_MASK and name not in columns:
-        return _attention_mask(columns)
+        mask = token_mask(columns)
+        assert mask is not None, "it is among the available columns"
+        return mask.astype(np.uint8)
     return columns[_IDS if name == TOKENS and name not in columns else name]
-
-
-def _tells_padding(native: Mapping[str, ColumnType]) -> bool:
-    """Say whether the columns tell which positions are padding."""
-    shape = native[_IDS].shape
-    lengths, segments = native.get(_LENGTHS), native.get(_SEGMENTS)
-    by_length = lengths is not None and shape and lengths.shape == shape[:-1]
-    return bool(by_length) or (segments is not None and segments.shape == shape)
-
-
-def _attention_mask(columns: Columns) -> NDArray[np.uint8]:
-    """Return 1 for each token and 0 for each padding, of N rows."""
-    if _LENGTHS in columns:
-        ids, lengths = columns[_IDS], columns[_LENGTHS]
-        return (np.arange(ids.shape[-1]) < lengths[..., None]).astype(np.uint8)
-    return (columns[_SEGMENTS] >= 0).astype(np.uint8)
 
 
 def _narrowed(name: str, column: ColumnType, manifest: Manifest) -> ColumnType:
@@ -83,7 +72,7 @@ def _narrowed(name: str, column: ColumnType, manifest: Manifest) -> ColumnType:
     bounds = {
         "labels": (IGNORED, 1 if manifest.label_convention == "replaced" else manifest.vocab_size - 1),
         "position_ids": (0, width - 1),
-        _SEGMENTS: (-1, width - 1),
+        "segment_ids": (-1, width - 1),
     }
     if name not in bounds:
         return column

@@ -198,15 +198,11 @@ class ExportSource:
         return available_columns(self._native, self.manifest)
 
     @property
-    def _native(self) -> dict[str, ColumnType]:
-        """The columns that the loader gives."""
+    def _native(self) -> Columns:
+        """What the loader gives of a row; nothing of a split without one."""
         for shard, entry in enumerate(self.manifest.shards):
             if entry.rows:
-                found = self.reader.read(shard, np.arange(1), self.epoch)
-                return {
-                    name: ColumnType(part.dtype.newbyteorder("<").str, part.shape[1:])
-                    for name, part in found.items()
-                }
+                return self.reader.read(shard, np.arange(1), self.epoch)
         return {}
 
     def _on_disk(self, column: NDArray[np.integer], dtype: str, what: str) -> NDArray[np.integer]:

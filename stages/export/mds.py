@@ -203,7 +203,7 @@ def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
 MDS = Format(
     name="mds",
     holds=Holds.ROWS,
-    client="MosaicML Streaming",
+    client="MosaicML Streaming, llm-foundry",
     files=("SPLIT/index.json", "SPLIT/shard.NNNNN.mds"),
     write_part=_write_part,
     finish=_finish,

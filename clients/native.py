@@ -116,7 +116,7 @@ class NativeSplit:
                 raise AssertionError(f"no trainer cuts documents into {unit}")
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """Return a column of all rows, (N, ...): of the dataset, or made of it as trainers ask for it."""
+        """Return a column of all rows, (N, ...): of the dataset, or made of it as trainers want it."""
         rows = self._rows
         if name in rows:
             return rows[name]

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +125,15 @@ def check_client(client: Client, cache: Path) -> Iterator[Line]:
 
 def check_trainer(trainer: Trainer, cache: Path) -> Iterator[Trained]:
     """Yield a line for each training."""
+    formats = ", ".join(f"{format_} of {name}" for format_, name in trainer.cases)
+    refused = Trained(trainer.name, format=formats)
+    if trainer.cannot:
+        yield replace(refused, verdict=f"cannot run here: {trainer.cannot}")
+        return
     try:
-        if trainer.cannot:
-            raise NotInstalledError(trainer.cannot)
         python = install(cache, f"train-{trainer.script}", trainer)
     except NotInstalledError as error:
-        formats = ", ".join(format_ for format_, _ in trainer.cases)
-        yield Trained(trainer.name, format=formats, verdict=f"could not be installed: {error}")
+        yield replace(refused, verdict=f"could not be installed: {error}")
         return
     version = find_version(python, trainer.name)
     for format_, name in trainer.cases:

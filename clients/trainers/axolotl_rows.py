@@ -9,7 +9,6 @@ os.environ["AXOLOTL_DO_NOT_TRACK"] = "1"
 from axolotl.cli.config import load_cfg  # after the switch that it reads
 from axolotl.common.datasets import load_datasets
 from axolotl.train import setup_model_and_trainer
-from axolotl.utils.dict import DictDefault
 from hugging_face import make_model, make_tokenizer, train
 from watched import LEARNING_RATE, Facts, read_facts, tell
 
@@ -50,7 +49,7 @@ def _write_config(facts: Facts) -> Path:
 def main() -> None:
     """Train on one export."""
     facts = read_facts()
-    config: DictDefault = load_cfg(_write_config(facts))
+    config = load_cfg(_write_config(facts))
     trainer, *_ = setup_model_and_trainer(config, load_datasets(cfg=config))
     tell("rows", *train(trainer, ("input_ids", "attention_mask", "labels")))
 

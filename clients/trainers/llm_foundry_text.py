@@ -26,7 +26,7 @@ def _loader(facts: Facts) -> DataLoader[Any]:
         "shuffle": True,
         "max_seq_len": facts.seq_len,
     }
-    return build_text_dataloader(
+    loader: DataLoader[Any] = build_text_dataloader(
         tokenizer=AutoTokenizer.from_pretrained(facts.folder / "tokenizer"),
         device_batch_size=facts.batch_size,
         dataset=dataset,
@@ -36,6 +36,7 @@ def _loader(facts: Facts) -> DataLoader[Any]:
         prefetch_factor=None,
         persistent_workers=False,
     ).dataloader
+    return loader
 
 
 def _model(facts: Facts) -> LlamaForCausalLM:

@@ -19,7 +19,7 @@ KINDS = {
     "array-record": ("arrayrecord", "train*", "input_ids", "rows"),
     "megatron": ("mmap", "train", "text", "windows of a split"),
 }
-"""For each format, grain_file_type, grain_train_files, train_data_columns, and what a row of a batch is."""
+"""For each format, grain_file_type, grain_train_files, train_data_columns, and what a row is."""
 FIELDS = ("input_ids",)
 
 
@@ -67,8 +67,10 @@ def _batches(facts: Facts, *, shuffle: bool) -> Iterator[dict[str, NDArray[np.in
         "dataset_config": grain_data_processing._build_dataset_config(config),  # noqa: SLF001
     }
     rows = grain_data_processing.get_datasets(str(facts.folder / files), kind, **options)
-    batches = grain_data_processing.pretrain_preprocessing_pipeline(rows, config, [column], False, 0, 1)
-    yield from batches
+    workers = {"grain_worker_count": 0, "grain_per_worker_buffer_size": 1}
+    yield from grain_data_processing.pretrain_preprocessing_pipeline(
+        rows, config, [column], tokenize=False, **workers
+    )
 
 
 def _whole(batch: dict[str, NDArray[np.integer]]) -> dict[str, NDArray[np.integer]]:

@@ -19,7 +19,7 @@ import shardmill
 FIELDS = ("input_ids", "labels one on")
 
 
-class ShardmillDataLoader(BaseDataLoader):
+class ShardmillDataLoader(BaseDataLoader):  # type: ignore[misc]  # torchtitan ships no types
     """Batches of packed rows as torchtitan's training loop takes them.
 
     Args:
@@ -30,7 +30,7 @@ class ShardmillDataLoader(BaseDataLoader):
     """
 
     @dataclass(kw_only=True, slots=True)
-    class Config(BaseDataLoader.Config):
+    class Config(BaseDataLoader.Config):  # type: ignore[misc]
         """`dataset_path` is the folder of the dataset."""
 
     def __init__(
@@ -59,7 +59,9 @@ class ShardmillDataLoader(BaseDataLoader):
 
 def _loader(facts: Facts) -> ShardmillDataLoader:
     config = ShardmillDataLoader.Config(dataset_path=str(facts.folder))
-    return config.build(dp_world_size=1, dp_rank=0, local_batch_size=facts.batch_size)
+    options = {"dp_world_size": 1, "dp_rank": 0, "local_batch_size": facts.batch_size}
+    loader: ShardmillDataLoader = config.build(**options)
+    return loader
 
 
 class Positioned(torch.nn.Module):
@@ -75,7 +77,7 @@ class Positioned(torch.nn.Module):
         self.positions = torch.empty(0)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Return the logits; on a CPU, positions rotate but mask nothing: FlexAttention has no backward."""
+        """Return the logits; the mask of documents is missing: FlexAttention cannot train on a CPU."""
         logits: Tensor = self.model(ids, positions=self.positions)
         return logits
 

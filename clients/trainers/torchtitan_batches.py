@@ -1,18 +1,18 @@
-"""torchtitan: its data loader over shardmill.Batches, its own small model, and its loss.
+"""torchtitan: a data loader of its kind over shardmill.Batches.
 
 torchtitan reads no files of tokens. A loader of it is an iterable with a state, which Batches are, so
-the class below is all that is between them. A state must bring a fresh loader to the same batch.
+the class below is all that is between them. A state must bring a fresh loader to the same batch. Its
+models attend with FlexAttention, which cannot train on a CPU, so a small one takes their place.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torchtitan.components.dataloader import BaseDataLoader
-from torchtitan.models.llama3 import llama3_configs
-from watched import Facts, Watch, read_facts, tell, train
+from watched import Facts, SmallModel, Watch, read_facts, tell, train
 
 import shardmill
 
@@ -64,46 +64,14 @@ def _loader(facts: Facts) -> ShardmillDataLoader:
     return loader
 
 
-class Positioned(torch.nn.Module):
-    """A model of torchtitan that takes the positions of the batch at hand.
-
-    Args:
-        model: torchtitan's.
-    """
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.positions = torch.empty(0)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Return the logits; the mask of documents is missing: FlexAttention cannot train on a CPU."""
-        logits: Tensor = self.model(ids, positions=self.positions)
-        return logits
-
-
-def _model(facts: Facts) -> Positioned:
-    config = llama3_configs["debugmodel"](attn_backend="sdpa")
-    model = replace(
-        config,
-        vocab_size=facts.vocab_size,
-        tok_embeddings=replace(config.tok_embeddings, num_embeddings=facts.vocab_size),
-        lm_head=replace(config.lm_head, out_features=facts.vocab_size),
-        layers=config.layers[:2],
-    ).build()
-    model.init_states(buffer_device=torch.device("cpu"))
-    return Positioned(model)
-
-
 def main() -> None:
     """Train on the dataset."""
     facts = read_facts()
     fed, epoch = Watch(FIELDS), Watch(FIELDS)
-    model, loader = _model(facts), _loader(facts)
+    model, loader = SmallModel(facts), _loader(facts)
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         for inputs, labels in loader:
-            model.positions = inputs["positions"]
             yield inputs["input"], labels
 
     losses = train(model, batches(), fed, facts)

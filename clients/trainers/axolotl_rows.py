@@ -49,7 +49,7 @@ def _write_config(facts: Facts) -> Path:
 def main() -> None:
     """Train on one export."""
     facts = read_facts()
-    config = load_cfg(_write_config(facts))
+    config = load_cfg(str(_write_config(facts)))
     trainer, *_ = setup_model_and_trainer(config, load_datasets(cfg=config))
     tell("rows", *train(trainer, ("input_ids", "attention_mask", "labels")))
 

@@ -95,8 +95,8 @@ class NativeSplit:
         """Return the (N, window) ids that trainers cut documents into.
 
         Args:
-            unit: windows of a file, where each shard is one, windows of a split, or samples, which share
-                their last id with the next one.
+            unit: windows of a file, where each shard is one, windows of a split, pieces of documents,
+                filled up with padding, or samples, which share their last id with the next one.
             window: ids of each.
             order: documents as the trainer drew them, for samples.
         """
@@ -105,6 +105,13 @@ class NativeSplit:
                 return np.concatenate(
                     [_windows(np.concatenate(shard), window) for shard in self.documents if shard]
                 )
+            case "pieces of documents":
+                documents = [*itertools.chain.from_iterable(self.documents)]
+                cut = [ids[at : at + window] for ids in documents for at in range(0, len(ids), window)]
+                filled = np.full((len(cut), window), self.manifest["special_ids"]["pad"], np.int64)
+                for row, piece in zip(filled, cut, strict=True):
+                    row[: len(piece)] = piece
+                return filled
             case "windows of a split":
                 return _windows(np.concatenate([*itertools.chain(*self.documents)]), window)
             case "samples":

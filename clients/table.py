@@ -66,6 +66,13 @@ CLIENTS = (
         ),
     ),
     Client("datasets", "huggingface_datasets", ("hf", "hf-parquet"), requirements=("datasets==5.2.0",)),
+    Client(
+        "grain",
+        "grain_array_record",
+        ("array-record",),
+        alone=("grain==0.2.18", "array-record==0.8.6"),
+        requirements=("absl-py", "cloudpickle", "etils[epath,epy]", "portpicker", "protobuf"),
+    ),
     Client("safetensors", "safetensors_files", ("safetensors",), requirements=("safetensors==0.8.0",)),
 )
 """All of them; their versions are written here and nowhere else."""
@@ -205,7 +212,7 @@ TRAINERS = (
     Trainer(
         "maxtext",
         "maxtext_grain",
-        (("hf-parquet", "clm"), ("megatron", "clm")),
+        (("hf-parquet", "clm"), ("megatron", "clm"), ("array-record", "clm")),
         alone=("maxtext==0.2.5", "grain==0.2.18", "array-record==0.8.6"),
         requirements=(
             "absl-py",

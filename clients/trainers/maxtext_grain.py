@@ -16,7 +16,7 @@ from watched import IGNORED, Facts, SmallModel, Watch, read_facts, tell, train
 
 KINDS = {
     "hf-parquet": ("parquet", "train/*.parquet", "input_ids", "rows"),
-    "array-record": ("arrayrecord", "train*", "input_ids", "rows"),
+    "array-record": ("arrayrecord", "train/*.array_record", "text", "pieces of documents"),
     "megatron": ("mmap", "train", "text", "windows of a split"),
 }
 """For each format, grain_file_type, grain_train_files, train_data_columns, and what a row is."""

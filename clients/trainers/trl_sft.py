@@ -1,8 +1,5 @@
 """TRL: SFTTrainer over exported rows as they are, or over the dataset itself as an IterableDataset."""
 
-from collections.abc import Iterator
-from typing import Any
-
 from datasets import Dataset, IterableDataset
 from hugging_face import arguments, make_model, make_tokenizer, open_rows, train
 from trl import SFTConfig, SFTTrainer
@@ -14,18 +11,10 @@ NATIVE = "native"
 FIELDS = ("input_ids", "labels")
 
 
-def rows_of(folder: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a dataset in an epoch's order, as TRL reads them."""
-    rows = shardmill.open_dataset(folder, split="train")
-    for number in range(len(rows)):
-        row = rows[number]
-        yield {name: row[name] for name in FIELDS}
-
-
 def _open(facts: Facts) -> Dataset | IterableDataset:
     if facts.format != NATIVE:
         return open_rows(facts)
-    return IterableDataset.from_generator(rows_of, gen_kwargs={"folder": str(facts.folder)})
+    return shardmill.to_iterable_dataset(shardmill.open_dataset(facts.folder, split="train"))
 
 
 def main() -> None:

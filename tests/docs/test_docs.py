@@ -1,7 +1,7 @@
 """What the documentation promises.
 
-Every block of the README runs, in order, from a folder that holds nothing but `examples`; docs/cli.md
-and docs/config.md are what the code says of itself; every link leads somewhere.
+Every block of docs/start.md and of the README runs, in order, from a folder that holds nothing but
+`examples`; docs/cli.md and docs/config.md are what the code says of itself; every link leads somewhere.
 
     python tests/docs/test_docs.py      rewrites docs/cli.md and docs/config.md
 """
@@ -40,7 +40,8 @@ for block in {}:
 """
 """Blocks in one process, as they import torch, but none sees the names of another."""
 Followed = tuple[Path, str]
-"""The folder of someone who did what the README says, and all that they saw."""
+"""The folder of someone who did what docs/start.md and the README say, and all that they saw."""
+START = "docs/start.md"
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
@@ -67,26 +68,28 @@ def execute(language: str, content: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    """Do what the README says, block by block."""
-    folder = tmp_path_factory.mktemp("readme")
+    """Do what the first page says, block by block, and then what the README says."""
+    folder = tmp_path_factory.mktemp("start")
     (folder / "examples").symlink_to(ROOT / "examples")
-    runnable = [block for block in blocks("README.md") if block[0] in ("toml", "sh", "python")]
+    both = [*blocks(START), *blocks("README.md")]
+    runnable = [block for block in both if block[0] in ("toml", "sh", "python")]
     assert {language for language, _ in runnable} == {"toml", "sh", "python"}
     return folder, "".join(execute(*block, folder) for block in runnable)
 
 
-def test_every_block_of_the_readme_runs_and_ends_in_verified_shards(followed: Followed) -> None:
+def test_every_block_of_the_first_page_runs_and_ends_in_verified_shards(followed: Followed) -> None:
     folder, printed = followed
     assert printed.count("verify clm: PASS") == 2, "of run and status"
     assert printed.count('train = IndexedDataset("megatron/train")') == 1
     for expected in ("'similarity': ", "'input_ids': (512,)", "step     2  loss", "verify t5: PASS"):
         assert expected in printed
     assert (folder / "first-run" / "report" / "index.html").exists()
+    assert (folder / "code.toml").read_text(encoding="utf-8").count('kind = "fim"') == 1
 
 
-def test_the_tree_in_the_readme_is_what_a_run_leaves(followed: Followed) -> None:
+def test_the_tree_of_the_first_page_is_what_a_run_leaves(followed: Followed) -> None:
     output = followed[0] / "first-run"
-    tree = next(content for _, content in blocks("README.md") if content.startswith("first-run/"))
+    tree = next(content for _, content in blocks(START) if content.startswith("first-run/"))
     tree = tree.partition("\n")[2]
     named = set(re.findall(r"(?:^|  )(\w+)/", tree, re.MULTILINE))
     named |= set(re.findall(r"\b(\w+\.(?:jsonl?|prom))\b", tree))

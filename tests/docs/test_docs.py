@@ -1,9 +1,10 @@
 """What the documentation promises.
 
 Every block of docs/start.md and of the README runs, in order, from a folder that holds nothing but
-`examples`; docs/cli.md and docs/config.md are what the code says of itself; every link leads somewhere.
+`examples`; docs/api.md, docs/cli.md and docs/config.md are what the code says of itself; every link
+leads somewhere.
 
-    python tests/docs/test_docs.py      rewrites docs/cli.md and docs/config.md
+    python tests/docs/test_docs.py      rewrites docs/api.md, docs/cli.md and docs/config.md
 """
 
 import os

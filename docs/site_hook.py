@@ -1,9 +1,11 @@
 """What the site adds to the pages in docs/: files of the repository that pages link to.
 
 Links lead to files of the repository, so that they work wherever the repository is read. Files outside
-docs/ become pages below `repository/`: Markdown as it is, programs and run files as code.
+docs/ become pages below `repository/`: Markdown as it is, programs and run files as code. A page that
+would load something from another server is a warning, which fails a strict build.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ PROJECT = {
 _FENCE = re.compile(r"^( *)(```+).*?^\1\2$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 _NESTED = re.compile(r"^ {2,3}(?=(?:[-*]|\d+\.) )", re.MULTILINE)
+_LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"((?:https?:)?//[^\"]+)")
+_LOG = logging.getLogger("mkdocs.hooks.site")
 _OTHER_PLACES = ("https://", "http://", "mailto:")
 
 
@@ -61,6 +65,13 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return os.path.relpath(_site_place(_target(place, match[1])), folder or ".")
 
     return _outside_fences(markdown, lambda text: _NESTED.sub("    ", _LINK.sub(link, text)))
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Warn of what a page loads from another server."""
+    for address in _LOADED.findall(output):
+        _LOG.warning("%s loads %s from another server", page.file.src_uri, address)
+    return output
 
 
 def _page(place: str, config: Any) -> File:

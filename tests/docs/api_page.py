@@ -27,11 +27,13 @@ HEAD = """\
 
 Generated from the code by `python tests/docs/test_docs.py`.
 
-These are all public names of the package `shardmill`. [Python and notebooks](python.md) shows the commands in use.
-[loading.md](loading.md) explains how rows are read, and [objectives.md](objectives.md#masks-and-losses) masks and losses.
+These are all public names of the package `shardmill`. [Python and notebooks](python.md) shows the
+commands in use. [loading.md](loading.md) explains how rows are read, and
+[objectives.md](objectives.md#masks-and-losses) masks and losses.
 
-Opening datasets needs `pip install shardmill`. Tensors need torch. The commands need `pip install 'shardmill[run]'`. The
-packages `stages` and `pipeline` are internal, and may change without notice.
+Opening datasets needs `pip install shardmill`. Tensors need torch. The commands need
+`pip install 'shardmill[run]'`. The packages `stages` and `pipeline` are internal, and may change without
+notice.
 """
 _SECTION = re.compile(r"^(Args|Raises|Returns|Yields|Attributes|Example|Examples):$", re.MULTILINE)
 _TITLES = {"Args": "Parameters"}
@@ -93,7 +95,8 @@ def _signature(name: str, value: Any) -> str:
             text += f" = {one.default!r}" if one.annotation is not one.empty else f"={one.default!r}"
         texts.append(text)
     result = signature.return_annotation
-    end = ")" if inspect.isclass(value) or result is inspect.Signature.empty else f") -> {_annotation(result)}"
+    silent = inspect.isclass(value) or result is inspect.Signature.empty
+    end = ")" if silent else f") -> {_annotation(result)}"
     line = f"{name}({', '.join(texts)}{end}"
     if len(line) <= _LINE:
         return line

@@ -43,6 +43,15 @@ for block in {}:
 Followed = tuple[Path, str]
 """The folder of someone who did what docs/start.md and the README say, and all that they saw."""
 START = "docs/start.md"
+REFERENCE = ("docs/dedup.md", "docs/format.md", "docs/loading.md", "docs/objectives.md")
+OTHERS = (
+    "docs/python.md",
+    "docs/concepts/ledger.md",
+    "docs/how-to/airflow.md",
+    "docs/how-to/files.md",
+    "docs/how-to/trainers.md",
+)
+"""Pages whose blocks run one after the other in one process."""
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
@@ -101,11 +110,16 @@ def test_the_tree_of_the_first_page_is_what_a_run_leaves(followed: Followed) -> 
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/dedup.md", "docs/format.md", "docs/loading.md", "docs/objectives.md"]
+    "pages", [(place,) for place in REFERENCE] + [OTHERS], ids=[*REFERENCE, "concepts and how-to"]
 )
-def test_every_block_of_the_other_pages_runs_on_those_datasets(followed: Followed, page: str) -> None:
-    found = [content for language, content in blocks(page) if language == "python"]
-    assert found
+def test_every_block_of_the_other_pages_runs_on_those_datasets(
+    followed: Followed, pages: tuple[str, ...]
+) -> None:
+    found = []
+    for page in pages:
+        of_page = [content for language, content in blocks(page) if language == "python"]
+        assert of_page, page
+        found += of_page
     execute("python", EACH_ALONE.format(found), followed[0])
 
 
@@ -183,7 +197,7 @@ def test_console_blocks_name_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     shown = [
         block
-        for page in ("README.md", "CONTRIBUTING.md")
+        for page in ("README.md", START, "CONTRIBUTING.md")
         for kind, block in blocks(page)
         if kind == "console"
     ]

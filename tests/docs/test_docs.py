@@ -1,7 +1,7 @@
 """What the documentation promises.
 
-Every block of docs/start.md and of the README runs, in order, from a folder that holds nothing but
-`examples`; docs/api.md, docs/cli.md and docs/config.md are what the code says of itself; every link
+Every block of docs/start.md runs, in order, from a folder that holds nothing but `examples`; those of the
+README and of other pages run on what it made; docs/api.md, docs/cli.md and docs/config.md are what the code says of itself; every link
 leads somewhere.
 
     python tests/docs/test_docs.py      rewrites docs/api.md, docs/cli.md and docs/config.md
@@ -41,10 +41,11 @@ for block in {}:
 """
 """Blocks in one process, as they import torch, but none sees the names of another."""
 Followed = tuple[Path, str]
-"""The folder of someone who did what docs/start.md and the README say, and all that they saw."""
+"""The folder of someone who did what docs/start.md says, and all that they saw."""
 START = "docs/start.md"
 REFERENCE = ("docs/dedup.md", "docs/format.md", "docs/loading.md", "docs/objectives.md")
 OTHERS = (
+    "README.md",
     "docs/python.md",
     "docs/concepts/ledger.md",
     "docs/how-to/airflow.md",
@@ -78,11 +79,10 @@ def execute(language: str, content: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    """Do what the first page says, block by block, and then what the README says."""
+    """Do what the first page says, block by block."""
     folder = tmp_path_factory.mktemp("start")
     (folder / "examples").symlink_to(ROOT / "examples")
-    both = [*blocks(START), *blocks("README.md")]
-    runnable = [block for block in both if block[0] in ("toml", "sh", "python")]
+    runnable = [block for block in blocks(START) if block[0] in ("toml", "sh", "python")]
     assert {language for language, _ in runnable} == {"toml", "sh", "python"}
     return folder, "".join(execute(*block, folder) for block in runnable)
 
@@ -110,7 +110,7 @@ def test_the_tree_of_the_first_page_is_what_a_run_leaves(followed: Followed) -> 
 
 
 @pytest.mark.parametrize(
-    "pages", [(place,) for place in REFERENCE] + [OTHERS], ids=[*REFERENCE, "concepts and how-to"]
+    "pages", [(place,) for place in REFERENCE] + [OTHERS], ids=[*REFERENCE, "README, concepts, how-to"]
 )
 def test_every_block_of_the_other_pages_runs_on_those_datasets(
     followed: Followed, pages: tuple[str, ...]

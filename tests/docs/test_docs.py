@@ -1,8 +1,8 @@
 """What the documentation promises.
 
-Every block of docs/start.md runs, in order, from a folder that holds nothing but `examples`; those of the
-README and of other pages run on what it made; docs/api.md, docs/cli.md and docs/config.md are what the code says of itself; every link
-leads somewhere.
+Every block of docs/start.md runs, in order, from a folder that holds nothing but `examples`; those of
+the README and of other pages run on what it made. docs/api.md, docs/cli.md and docs/config.md are what
+the code says of itself. Every link leads somewhere.
 
     python tests/docs/test_docs.py      rewrites docs/api.md, docs/cli.md and docs/config.md
 """

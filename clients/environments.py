@@ -14,9 +14,8 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Sequence
 from pathlib import Path
-
-from table import Client
 
 _DONE = "installed.json"
 
@@ -25,22 +24,24 @@ class NotInstalledError(Exception):
     """A client could not be installed here; the reason is pip's own."""
 
 
-def make_environment(cache: Path, client: Client, *, constraints: Path) -> Path:
+def make_environment(
+    folder: Path, alone: Sequence[str], requirements: Sequence[str], *, constraints: Path
+) -> Path:
     """Return the python of a client's environment, made unless it is there.
 
     Args:
-        cache: the folder of all environments.
-        client: what is to be in it.
+        folder: of the environment.
+        alone: what is installed without dependencies, and for whatever Python it asks.
+        requirements: what is installed with them.
         constraints: names the torch that is shared.
 
     Raises:
         NotInstalledError: pip could not install it.
     """
-    if not client.alone and not client.requirements:
+    if not alone and not requirements:
         return Path(sys.executable)
-    folder = cache / client.reader
     python = folder / "bin" / "python"
-    wanted = json.dumps([client.alone, client.requirements])
+    wanted = json.dumps([alone, requirements])
     if (folder / _DONE).exists() and (folder / _DONE).read_text() == wanted:
         return python
     shutil.rmtree(folder, ignore_errors=True)
@@ -48,10 +49,10 @@ def make_environment(cache: Path, client: Client, *, constraints: Path) -> Path:
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = folder / "lib" / name / "site-packages"
     (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    if client.alone:
-        _install(python, ["--no-deps", *client.alone])
-    if client.requirements:
-        _install(python, ["--constraint", str(constraints), *client.requirements])
+    if alone:
+        _install(python, ["--no-deps", "--ignore-requires-python", *alone])
+    if requirements:
+        _install(python, ["--constraint", str(constraints), *requirements])
     (folder / _DONE).write_text(wanted)
     return python
 

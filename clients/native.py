@@ -23,6 +23,9 @@ Counts = tuple[int | None, int | None, str]
 """Sequences, documents and the SHA-256 of all numbers in order, as little-endian int64."""
 
 
+_IGNORED = -100
+
+
 class Pieces(NamedTuple):
     """Documents, or the pieces of documents that rows hold, in order; P of them."""
 
@@ -69,12 +72,10 @@ class NativeSplit:
             case "stream":
                 return None, len(documents), digest(documents)
             case "windows":
-                parts = [_windows(np.concatenate(shard), window) for shard in self.documents if shard]
-                return sum(map(len, parts)), None, digest(parts)
+                cut = self.windows("windows of a file", window)
+                return len(cut), None, digest(cut)
             case "samples":
-                stream = np.concatenate([documents[number] for number in order or ()])
-                length = int(self.manifest["seq_len"])
-                cut = [stream[at : at + length + 1] for at in range(0, len(stream) - length, length)]
+                cut = self.windows("samples", int(self.manifest["seq_len"]) + 1, order)
                 return len(cut), len(documents), digest(cut)
             case "pairs for BERT" | "samples for T5":
                 sentences = [
@@ -90,13 +91,73 @@ class NativeSplit:
             case _:
                 return self._column(what)
 
+    def windows(self, unit: str, window: int, order: Sequence[int] | None = None) -> Ids:
+        """Return the (N, window) ids that trainers cut documents into.
+
+        Args:
+            unit: windows of a file, where each shard is one, windows of a split, pieces of documents,
+                filled up with padding, or samples, which share their last id with the next one.
+            window: ids of each.
+            order: documents as the trainer drew them, for samples.
+        """
+        match unit:
+            case "windows of a file":
+                return np.concatenate(
+                    [_windows(np.concatenate(shard), window) for shard in self.documents if shard]
+                )
+            case "pieces of documents":
+                documents = [*itertools.chain.from_iterable(self.documents)]
+                cut = [ids[at : at + window] for ids in documents for at in range(0, len(ids), window)]
+                filled = np.full((len(cut), window), self.manifest["special_ids"]["pad"], np.int64)
+                for row, piece in zip(filled, cut, strict=True):
+                    row[: len(piece)] = piece
+                return filled
+            case "windows of a split":
+                return _windows(np.concatenate([*itertools.chain(*self.documents)]), window)
+            case "samples":
+                documents = [*itertools.chain.from_iterable(self.documents)]
+                stream = np.concatenate([documents[number] for number in order or ()])
+                step = window - 1
+                return np.stack([stream[at : at + window] for at in range(0, len(stream) - step, step)])
+            case _:
+                raise AssertionError(f"no trainer cuts documents into {unit}")
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """Return a column of all rows, (N, ...): of the dataset, or made of it as trainers want it."""
+        rows = self._rows
+        if name in rows:
+            return rows[name]
+        match name:
+            case "tokens":
+                return rows["input_ids"]
+            case "attention_mask" if "segment_ids" in rows:
+                return (rows["segment_ids"] >= 0).astype(np.int64)
+            case "attention_mask":
+                width = rows["input_ids"].shape[-1]
+                return (np.arange(width) < rows["input_length"][..., None]).astype(np.int64)
+            case "labels without first":
+                return np.where(rows["position_ids"] == 0, _IGNORED, rows["labels"])
+            case "labels one on":
+                next_ids = np.full_like(rows["labels"], _IGNORED)
+                next_ids[:, :-1] = np.where(
+                    rows["segment_ids"][:, 1:] == rows["segment_ids"][:, :-1],
+                    rows["labels"][:, 1:],
+                    _IGNORED,
+                )
+                return next_ids
+            case _:
+                raise AssertionError(f"the rows have no {name}, and none is made of them")
+
     def num_sentences(self) -> int:
         """Return the sentences of all documents."""
         return sum(len(np.load(shard / "sentences" / "ends.npy")) for shard in self.shards)
 
-    def columns(self) -> list[str]:
-        """Return the columns of its rows."""
-        return sorted(self._rows)
+    def columns(self, format_: str) -> list[str]:
+        """Return the columns that its rows must have in a format."""
+        names = {*self._rows, "attention_mask"}
+        if format_ == "mds" and self.manifest["label_convention"] == "unshifted":
+            names = {*names, "tokens"} - {"input_ids"}
+        return sorted(names)
 
     @cached_property
     def sources(self) -> NDArray[np.str_]:
@@ -125,7 +186,7 @@ class NativeSplit:
         return Pieces(np.concatenate(moved), tokens, around)
 
     def _column(self, name: str) -> Counts:
-        return int(self.manifest["totals"]["rows"]), None, digest([self._rows[name]])
+        return int(self.manifest["totals"]["rows"]), None, digest([self.column(name)])
 
     @cached_property
     def _rows(self) -> dict[str, NDArray[np.int64]]:

@@ -1,22 +1,33 @@
-"""Train a small GPT-2, BERT or T5 from its config with transformers' Trainer, and look at what it gives.
+"""Train a small GPT-2, BERT or T5 with the Trainer of transformers, and read what the model writes.
 
     pip install transformers accelerate
-    python examples/train_transformers.py DIR/datasets/clm --steps 20
+    shardmill run examples/words.toml --output words
+    python examples/train_transformers.py words/datasets/clm
 
-The kind of the dataset chooses the model: clm and fim train GPT-2, which then generates or, of fim,
-fills a middle; mlm trains BERT, which fills its masks; span_corruption trains T5, which fills its gaps.
-Nothing is downloaded. The Trainer takes a `Loader` as it is.
+The kind of the dataset chooses the model:
+
+    clm               GPT-2   goes on with a text
+    fim               GPT-2   fills the middle of a text
+    mlm               BERT    fills masks
+    span_corruption   T5      fills gaps
+
+Each trains for one or two minutes on two cores. Then it fills or continues texts of the validation split,
+which it has not seen. Nothing is downloaded. The Trainer takes a `Loader` as it is.
 """
 
 import argparse
+import itertools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import transformers
 from torch import Tensor
 from transformers import (
+    AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
     GPT2Config,
@@ -31,8 +42,12 @@ from transformers import (
 import shardmill
 from shardmill import Batch, Batches, Loader, ShardDataset, collate, next_labels
 
-BATCH_ROWS, WIDTH, LAYERS, HEADS = 4, 64, 2, 4
-NEW_TOKENS = 8
+BATCH_ROWS, WIDTH, LAYERS, HEADS = 16, 128, 2, 4
+NEW_TOKENS = 32
+SHOWN = 3
+"""Texts of the validation split that are filled or continued."""
+PROMPT = 24
+"""Tokens of a text that the model continues."""
 BERT_ADDS_HEADS = transformers.__version__.startswith("4.")
 """Its masks are (rows, from, to) there, and (rows, 1, from, to) since transformers 5."""
 
@@ -125,31 +140,112 @@ def make_t5(rows: ShardDataset) -> PreTrainedModel:
     )
 
 
-def generated(model: PreTrainedModel, prompt: Tensor) -> list[int]:
-    """Return the ids that a model goes on with, or that its decoder gives."""
+def generated(model: PreTrainedModel, prompt: Tensor, **options: Any) -> list[int]:
+    """Return the ids that a model continues a prompt with, or that its decoder writes."""
     ids = model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=NEW_TOKENS, do_sample=False
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=NEW_TOKENS,
+        repetition_penalty=1.2,
+        **options,
     )[0]
-    return ids[0 if model.config.is_encoder_decoder else prompt.shape[1] :].tolist()  # type: ignore[no-any-return]
+    return ids[1 if model.config.is_encoder_decoder else prompt.shape[1] :].tolist()  # type: ignore[no-any-return]
 
 
-def look(model: PreTrainedModel, rows: ShardDataset) -> str:
-    """Return what the model makes of a row: what follows, what was masked, what stood in the gaps."""
-    model.eval()
-    row = {name: torch.as_tensor(column)[None] for name, column in rows[0].items()}
-    ids, special = row["input_ids"], rows.manifest.special_ids
-    match rows.objective.kind:
-        case "mlm":
-            masked = ids[0] == special["mask"]
-            return f"masks filled with {model(ids).logits[0, masked].argmax(-1).tolist()}"
-        case "span_corruption":
-            return f"gaps filled with {generated(model, ids[:, : int(row['input_length'])])}"
-        case "fim":
-            marks = [torch.tensor([special[f"fim_{part}"]]) for part in ("prefix", "suffix", "middle")]
-            prompt = torch.cat([marks[0], ids[0, :8], marks[1], ids[0, 16:24], marks[2]])[None]
-            return f"middle filled with {generated(model, prompt)}"
-        case _:
-            return f"generated {generated(model, ids[:, :8])}"
+class Reader:
+    """What a trained model makes of rows that it has not seen, in words."""
+
+    def __init__(self, model: PreTrainedModel, rows: ShardDataset, tokenizer: Any) -> None:
+        self._model = model.eval()
+        self._special = rows.manifest.special_ids
+        self._sentinels = {
+            number: f"<{name.removeprefix('sentinel_')}>"
+            for name, number in self._special.items()
+            if name.startswith("sentinel_")
+        }
+        self._tokenizer = tokenizer
+
+    def words(self, ids: list[int]) -> str:
+        """Return ids as text; special ids are left out, and those that name gaps are numbers."""
+        parts, run = [], list[int]()
+        for number in ids:
+            if number in self._sentinels:
+                parts += [self._decoded(run), self._sentinels[number]]
+                run = []
+            else:
+                run.append(number)
+        return " ".join(part for part in [*parts, self._decoded(run)] if part)
+
+    def _decoded(self, ids: list[int]) -> str:
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
+        return " ".join(text.split())
+
+    def clm(self, row: dict[str, Tensor]) -> Iterator[str]:
+        """Continue the beginning of a row."""
+        ids = row["input_ids"][:PROMPT]
+        written = generated(self._model, ids[None], do_sample=True, top_k=20)
+        yield f"prompt     {self.words(ids.tolist())}"
+        yield f"goes on    {self.words(written)}"
+
+    def fim(self, row: dict[str, Tensor]) -> Iterator[str]:
+        """Fill the middle of the first document in the row that has one."""
+        ids = row["input_ids"].tolist()
+        first, last, middle = (self._special[f"fim_{part}"] for part in ("prefix", "suffix", "middle"))
+        if middle not in ids[:-NEW_TOKENS]:
+            return
+        at = ids.index(middle)
+        begin = max(n for n in range(at) if ids[n] == first)
+        end = next((n for n in range(at, len(ids)) if ids[n] == self._special["eos"]), len(ids))
+        between = ids.index(last, begin)
+        written = generated(self._model, row["input_ids"][None, begin : at + 1], do_sample=False)
+        yield f"before     {self.words(ids[begin:between])[-80:]}"
+        yield f"after      {self.words(ids[between:at])[:80]}"
+        yield f"filled     {self.words(written)}"
+        yield f"in truth   {self.words(ids[at:end])[:120]}"
+
+    def mlm(self, row: dict[str, Tensor]) -> Iterator[str]:
+        """Fill the masks of a row."""
+        ids, labels = row["input_ids"], row["labels"]
+        masked = ids == self._special["mask"]
+        found = self._model(ids[None]).logits[0].argmax(-1)
+        answers, truth = found[masked], labels[masked]
+        yield f"filled     {self._marked(torch.where(masked, found, ids).tolist(), masked.tolist())}"
+        yield f"in truth   {self._marked(torch.where(masked, labels, ids).tolist(), masked.tolist())}"
+        right, different = int((answers == truth).sum()), len(set(answers.tolist()))
+        yield f"{right} of {len(truth)} masks are right; {different} different answers"
+
+    def _marked(self, ids: list[int], marked: list[bool]) -> str:
+        """Return ids as text, with brackets around those that are marked."""
+        text, parts = "", []
+        for end, mark in enumerate(marked, 1):
+            longer = self._tokenizer.decode(ids[:end], skip_special_tokens=True)
+            added, text = longer[len(text) :], longer
+            space = " " if added.startswith(" ") else ""
+            parts.append(f"{space}[{added.strip()}]" if mark else added)
+        return " ".join("".join(parts).split())
+
+    def span_corruption(self, row: dict[str, Tensor]) -> Iterator[str]:
+        """Fill the gaps of a row; <N> names a gap."""
+        ids, labels = row["input_ids"][: int(row["input_length"])], row["labels"]
+        written = generated(self._model, ids[None], do_sample=False)
+        yield f"text       {self.words(ids.tolist())}"
+        yield f"filled     {self.words(written)}"
+        yield f"in truth   {self.words(labels[labels >= 0].tolist())}"
+
+
+def show(model: PreTrainedModel, dataset: str, tokenizer: Any) -> None:
+    """Print what the model makes of rows of the validation split."""
+    rows = shardmill.open_dataset(dataset, split="validation")
+    reader = Reader(model, rows, tokenizer)
+    read = getattr(reader, rows.objective.kind)
+    texts = (list(read(tensors(rows[number]))) for number in range(len(rows)))
+    for lines in itertools.islice(filter(None, texts), SHOWN):
+        print("", *lines, sep="\n")
+
+
+def tensors(row: Batch) -> dict[str, Tensor]:
+    """Return the columns of a row as tensors."""
+    return {name: torch.as_tensor(column) for name, column in row.items()}
 
 
 MODELS: dict[str, Callable[[ShardDataset], PreTrainedModel]] = {
@@ -161,19 +257,24 @@ MODELS: dict[str, Callable[[ShardDataset], PreTrainedModel]] = {
 
 
 def main() -> None:
-    """Train, and print the loss and what the model gives."""
+    """Train, and print the loss and what the model writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("dataset", help="a clm, fim, mlm or span_corruption dataset: DIR/datasets/NAME")
-    parser.add_argument("--steps", type=int, default=20, help="steps to train")
+    parser.add_argument("--steps", type=int, default=800, help="steps to train [default: 800]")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     rows = shardmill.open_dataset(arguments.dataset)
     kind = rows.objective.kind
+    run = Path(arguments.dataset).resolve().parents[1]
     with tempfile.TemporaryDirectory() as folder:
+        shardmill.export_tokenizer(run, f"{folder}/tokenizer")
+        tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tokenizer")
         settings = TrainingArguments(
             folder,
             max_steps=arguments.steps,
             learning_rate=3e-3,
+            lr_scheduler_type="cosine",
+            warmup_steps=min(100, arguments.steps // 10),
             use_cpu=True,
             report_to=[],
             save_strategy="no",
@@ -187,7 +288,7 @@ def main() -> None:
         model = MODELS[kind](rows)
         result = ShardTrainer(loader, model, settings).train()
     print(f"{kind}: loss {result.training_loss:.4f}, {loader.state_dict()['position']} rows")
-    print(look(model, rows))
+    show(model, arguments.dataset, tokenizer)
 
 
 if __name__ == "__main__":

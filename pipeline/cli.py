@@ -26,6 +26,7 @@ from pipeline.commands.options import (
     whole,
 )
 from pipeline.compare_cli import compare
+from pipeline.export_cli import FORMATS_HELP, export
 from pipeline.init_cli import init
 from pipeline.main import main
 from pipeline.tokenizer_cli import tokenizer_app
@@ -59,7 +60,6 @@ Workers = Annotated[
         help="Ray actors; 0 runs in this process. [default: cores]",
     ),
 ]
-_FORMATS = "The trainer's format: docs/exports.md."
 Address = Annotated[str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")]
 
 
@@ -218,46 +218,9 @@ def inspect(  # noqa: PLR0913  # one parameter an option
     print_row(api.inspect(folder, chosen, split=split, row=row, epoch=epoch), as_json=as_json)
 
 
-@app.command(short_help="Write a dataset in the file format of a trainer.", epilog=examples_of("export"))
-def export(  # noqa: PLR0913  # one parameter an option
-    folder: Folder,
-    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
-    format_: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help=f"{_FORMATS} [required]")
-    ] = None,
-    datasets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dataset",
-            metavar="NAME",
-            help="The dataset; several are stages, in order. [default: the only one]",
-        ),
-    ] = None,
-    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
-    epoch: Annotated[
-        int, typer.Option(parser=integer, metavar="E", help="The epoch that rows are drawn for.")
-    ] = 0,
-    quiet: Quiet = False,  # noqa: FBT002  # typer's way
-    as_json: AsJson = False,  # noqa: FBT002  # typer's way
-) -> None:
-    """Write a dataset, or stages, in the file format of another trainer; run again to resume."""
-    from pipeline.commands import api
-    from pipeline.commands.chosen import no_format, only_dataset
-    from pipeline.report.exported import print_export, print_stages
-
-    if format_ is None:
-        raise no_format()
-    names = datasets or [only_dataset(folder)]
-    if len(names) > 1:
-        staged = api.export_stages(
-            folder, names, format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
-        )
-        print_stages(staged, as_json=as_json)
-        return
-    written = api.export(
-        folder, names[0], format_, to, split=split, epoch=epoch, stream=progress(quiet=quiet)
-    )
-    print_export(written, as_json=as_json)
+app.command(short_help="Write a dataset in the file format of a trainer.", epilog=examples_of("export"))(
+    export
+)
 
 
 @app.command(
@@ -270,7 +233,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
     tokenizer: Annotated[
         Path, typer.Option(metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.")
     ],
-    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
+    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=FORMATS_HELP)],
     to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
     text_column: Annotated[str, typer.Option(metavar="NAME", help="The field of the text.")] = "text",
     seq_len: Annotated[

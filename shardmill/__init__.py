@@ -24,9 +24,6 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
 if TYPE_CHECKING:
     from pipeline.commands.api import (
         duplicates,
-        export,
-        export_stages,
-        export_tokenizer,
         find_document,
         forecast,
         init,
@@ -36,6 +33,12 @@ if TYPE_CHECKING:
         run,
         verify,
     )
+    from pipeline.commands.api_exports import (
+        export,
+        export_stages,
+        export_texts,
+        export_tokenizer,
+    )
     from pipeline.run_file.config import RunFile
     from stages.loading.attention import dense_masks, flex_block_masks
     from stages.loading.batches import Batches
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from stages.loading.collate import collate
     from stages.loading.dataset import Batch, ShardDataset
     from stages.loading.grown import open_dataset
+    from stages.loading.hub_rows import to_iterable_dataset
     from stages.loading.losses import (
         Loss,
         causal_lm_loss,
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from stages.loading.sequence import Sequence, open_sequence
     from stages.loading.stage import Stage
     from stages.loading.torch_loader import Loader
+    from stages.loading.torchtitan import TorchtitanLoader
 
     __version__: str
 
@@ -72,6 +77,7 @@ __all__ = [
     "Sequence",
     "ShardDataset",
     "Stage",
+    "TorchtitanLoader",
     "causal_lm_loss",
     "collate",
     "contrastive_loss",
@@ -82,6 +88,7 @@ __all__ = [
     "electra_loss",
     "export",
     "export_stages",
+    "export_texts",
     "export_tokenizer",
     "find_document",
     "flex_block_masks",
@@ -99,15 +106,13 @@ __all__ = [
     "replaced_token_loss",
     "run",
     "seq2seq_loss",
+    "to_iterable_dataset",
     "verify",
 ]
 
 _MODULES = {
     "pipeline.commands.api": (
         "duplicates",
-        "export",
-        "export_stages",
-        "export_tokenizer",
         "find_document",
         "forecast",
         "init",
@@ -117,6 +122,12 @@ _MODULES = {
         "run",
         "verify",
     ),
+    "pipeline.commands.api_exports": (
+        "export",
+        "export_stages",
+        "export_texts",
+        "export_tokenizer",
+    ),
     "pipeline.run_file.config": ("RunFile",),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
     "stages.loading.batches": ("Batches",),
@@ -124,6 +135,7 @@ _MODULES = {
     "stages.loading.collate": ("collate",),
     "stages.loading.dataset": ("Batch", "ShardDataset"),
     "stages.loading.grown": ("open_dataset",),
+    "stages.loading.hub_rows": ("to_iterable_dataset",),
     "stages.loading.losses": (
         "Loss",
         "causal_lm_loss",
@@ -140,6 +152,7 @@ _MODULES = {
     "stages.loading.sequence": ("Sequence", "open_sequence"),
     "stages.loading.stage": ("Stage",),
     "stages.loading.torch_loader": ("Loader",),
+    "stages.loading.torchtitan": ("TorchtitanLoader",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -9,26 +9,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from pipeline.commands.export import ExportRequest, export_dataset
-from pipeline.commands.export_stages import StagesRequest
-from pipeline.commands.export_stages import export_stages as write_stages
 from pipeline.commands.finished_run import FinishedRun
 from pipeline.commands.forecast import forecast_run
 from pipeline.commands.init import InitRequest, init_run_file
-from pipeline.commands.tokenizer_export import TokenizerExportRequest
-from pipeline.commands.tokenizer_export import export_tokenizer as write_tokenizer_folder
 from pipeline.inputs.limited import limit_inputs, limited_folder
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
-from pipeline.report.content import ExportReport, RunReport, StagesReport
+from pipeline.report.content import RunReport
 from pipeline.report.duplicates import ClusterContent
 from pipeline.report.fate import FateContent, fate_of
 from pipeline.report.forecast_content import Forecast
 from pipeline.report.initial import InitContent
 from pipeline.report.inspection import describe_row
 from pipeline.report.row_content import RowContent
-from pipeline.report.tokenizer_export import TokenizerExport
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
@@ -234,96 +228,6 @@ def find_document(folder: str | Path, document: str) -> list[FateContent]:
     """
     with disk_faults(_local(folder)):
         return fate_of(_local(folder), document)
-
-
-def export(
-    folder: str | Path,
-    dataset: str,
-    format: str,  # noqa: A002  # as the command has it
-    to: str | Path,
-    *,
-    split: str | None = None,
-    epoch: int = 0,
-    stream: TextIO | None = None,
-) -> ExportReport:
-    """Write a dataset in the files of another trainer, and return what was written and how it is read.
-
-    Args:
-        folder: of the run.
-        dataset: its name.
-        format: one of docs/exports.md.
-        to: folder of the export.
-        split: one split; None exports all.
-        epoch: the epoch that rows are drawn for.
-        stream: where progress is shown.
-
-    Raises:
-        ShardmillError: the format cannot hold the dataset, or it has not passed verify.
-    """
-    request = ExportRequest(_local(folder), dataset, format, _local(to), split=split, epoch=epoch)
-    return export_dataset(request, stream=stream)
-
-
-def export_stages(
-    folder: str | Path,
-    datasets: Sequence[str],
-    format: str,  # noqa: A002  # as the command has it
-    to: str | Path,
-    *,
-    split: str | None = None,
-    epoch: int = 0,
-    stream: TextIO | None = None,
-) -> StagesReport:
-    """Write datasets as the stages of a curriculum, each as an export of its own in a folder below `to`.
-
-    Args:
-        folder: of the run.
-        datasets: their names, in the order of the stages.
-        format: one of docs/exports.md.
-        to: folder of the export.
-        split: one split; None exports all.
-        epoch: the epoch that rows are drawn for.
-        stream: where progress is shown.
-
-    Raises:
-        ShardmillError: the format cannot hold a dataset, or one has not passed verify.
-    """
-    names = (datasets,) if isinstance(datasets, str) else tuple(datasets)
-    request = StagesRequest(_local(folder), names, format, _local(to), split=split, epoch=epoch)
-    return write_stages(request, stream=stream)
-
-
-def export_tokenizer(
-    model: str | Path,
-    to: str | Path,
-    *,
-    framing: str | None = None,
-    special: Sequence[str] = (),
-    split_special: bool = False,
-    texts: Sequence[str | Path] = (),
-) -> TokenizerExport:
-    """Write a folder that AutoTokenizer of transformers loads, and return what was written.
-
-    Args:
-        model: folder of a run, or a tokenizer's file.
-        to: folder to write; must not be there.
-        framing: what is put around texts: a preset, or "none"; None takes that of the run or the file.
-        special: special ids of a file, such as "eos=</s>".
-        split_special: whether special tokens that a text writes out are taken for text.
-        texts: files of further texts whose ids are compared.
-
-    Raises:
-        ShardmillError: there is no such tokenizer, it cannot be converted, or an id differs.
-    """
-    request = TokenizerExportRequest(
-        Path(model),
-        _local(to),
-        framing,
-        special=tuple(special),
-        split_special=split_special,
-        texts=tuple(map(Path, texts)),
-    )
-    return write_tokenizer_folder(request)
 
 
 def _request(

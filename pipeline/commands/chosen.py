@@ -7,6 +7,7 @@ from pipeline.run_file.datasets import finished_splits
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
 from stages.export.table import FORMATS
+from stages.export.texts import TEXT_FORMATS
 from stages.store.folders import entries
 
 
@@ -33,4 +34,18 @@ def only_dataset(folder: Path, *, also: str = "") -> str:
 
 def no_format() -> ConfigError:
     """Return the error of an export without a format: it lists them."""
-    return ConfigError(f"--format: name the trainer's, one of {', '.join(FORMATS)}; docs/exports.md")
+    names = ", ".join((*FORMATS, *TEXT_FORMATS))
+    return ConfigError(f"--format: name the trainer's, one of {names}; docs/exports.md")
+
+
+def refuse_with_texts(name: str, **given: object) -> None:
+    """Refuse options about a dataset, where texts are exported.
+
+    Raises:
+        ConfigError: one was given.
+    """
+    for option, value in given.items():
+        if value:
+            raise ConfigError(
+                f"--{option}: {name} holds the texts that the run kept, not a dataset; leave it out"
+            )

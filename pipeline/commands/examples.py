@@ -26,6 +26,8 @@ EXAMPLES = {
     "export": (
         "shardmill export out --dataset clm --format megatron --to out-megatron",
         "shardmill export out --dataset clm --format hf --to out-hf --split train",
+        "shardmill export out --dataset clm --format mds --columns tokens --to out-mds",
+        "shardmill export out --format text-parquet --to out-texts",
     ),
     "quick": (
         "shardmill quick 'texts/*.jsonl' --tokenizer tokenizer.json --format megatron --to tokens",

@@ -13,7 +13,6 @@ epoch: not of where it is written, nor of how often it was stopped.
 
 import difflib
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,38 +23,29 @@ from pydantic import BaseModel
 
 from pipeline.commands.export_folder import (
     PARTS,
-    SUMMARY,
-    DonePart,
     Identity,
     Summary,
-    keep_part,
-    partial_of,
     read_summary,
     refuse_overlap,
-    refuse_strangers,
-    refuse_target,
     require_same,
     require_there,
-    resume_parts,
 )
+from pipeline.commands.export_parts import ExportPart, write_whole
 from pipeline.commands.hub_card import HUB_CARD, hub_card
-from pipeline.engine.progress import Progress
 from pipeline.planning.earlier import generation_folders
 from pipeline.planning.outputs import require_local
 from pipeline.report.content import ExportReport
 from pipeline.run_file.datasets import find_dataset, finished_splits
-from pipeline.state.journal import LOCK, run_lock
+from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
-from pipeline.state.storage import make_folder
-from pipeline.system.disk_faults import disk_faults, making
-from pipeline.system.stopping import signals_stop
-from stages.errors import ConfigError, FormatError, Stopped, VerificationError
+from pipeline.system.disk_faults import disk_faults
+from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.carried_tokenizer import CARRIED, CARRIED_FILE, carried_tokenizer, read_carried
+from stages.export.collator import collator
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
-from stages.store.digests import sync_path
 
 READ_ME = "READ.md"
 FOLDER = "EXPORT"
@@ -74,6 +64,8 @@ class ExportRequest:
     to: Path
     split: str | None = None
     epoch: int = 0
+    columns: tuple[str, ...] = ()
+    """Of rows; none are those that the format writes by itself."""
 
 
 class KeptVerdict(BaseModel):
@@ -110,7 +102,7 @@ def _export(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
     if summary is None:
         read_tokenizer(sources[0])
         parts = _parts(format_, sources, request.folder)
-        summary = _write_whole(request.to, identity, parts, stream=stream)
+        summary = write_whole(request.to, identity, parts, stream=stream)
     else:
         require_same(request.to, summary.identity, identity)
         require_there(request.to, summary)
@@ -140,7 +132,7 @@ def checked_sources(request: ExportRequest, format_: Format) -> list[ExportSourc
         FormatError: the dataset was damaged.
         VerificationError: it failed its checks.
     """
-    sources = _open(request, format_)
+    sources = [format_.select(source, request.columns) for source in _open(request, format_)]
     for source in sources:
         _require_verified(request, source)
         format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
@@ -189,15 +181,12 @@ def _identity(request: ExportRequest, format_: Format, sources: Sequence[ExportS
         format=format_.name,
         dataset=request.dataset,
         epoch=request.epoch,
+        columns=tuple(sources[0].columns) if rows else (),
         splits={
             source.split: (source.manifest.fingerprint, *([source.drawn] if rows else []))
             for source in sources
         },
     )
-
-
-ExportPart = tuple[str, partial[None]]
-"""The name of a part, and what writes it, given the files."""
 
 
 def _parts(format_: Format, sources: Sequence[ExportSource], folder: Path) -> list[ExportPart]:
@@ -210,53 +199,6 @@ def _parts(format_: Format, sources: Sequence[ExportSource], folder: Path) -> li
         ]
         parts.append((f"{source.split}/end", partial(format_.finish, source)))
     return [*parts, (ABOUT, partial(_write_about, format_, sources, folder))]
-
-
-def _write_whole(
-    to: Path, identity: Identity, parts: Sequence[ExportPart], *, stream: TextIO | None
-) -> Summary:
-    """Write all parts beside the target, and give the folder its name."""
-    refuse_target(to)
-    folder = partial_of(to)
-    with making(to, "--to"):
-        make_folder(folder.absolute())
-    with disk_faults(folder), run_lock(folder), signals_stop():
-        if read_summary(to) is not None:
-            raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
-        refuse_target(to)
-        refuse_strangers(folder)
-        summary = _write_parts(folder, identity, parts, stream=stream)
-        text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
-        (folder / SUMMARY).write_text(text, encoding="utf-8")
-        sync_path(folder / SUMMARY)
-        sync_path(folder)
-        folder.rename(to)  # with its lock: a free one would be taken while the name changes
-        sync_path(to.absolute().parent)
-    return summary
-
-
-def _write_parts(
-    folder: Path, identity: Identity, parts: Sequence[ExportPart], *, stream: TextIO | None
-) -> Summary:
-    """Write the parts that are not done, each with its line in the journal."""
-    done = resume_parts(folder, identity)
-    files = ExportFiles(folder, {name: file for part in done for name, file in part.files.items()})
-    files.restore(besides=(PARTS, LOCK))
-    names = {part.part for part in done}
-    progress = Progress(None, stream)
-    left = [part for part in parts if part[0] not in names]
-    if done and left:
-        progress.note(f"{folder}: goes on after {done[-1].part}")
-    batch = progress.start("export", f"export: {identity.format}", total=len(left))
-    try:
-        for name, write in left:
-            write(files)
-            keep_part(folder, DonePart(part=name, files=files.commit()))
-            batch.advance(more=False)
-        batch.end()
-    finally:
-        progress.close()
-    return Summary(identity=identity, parts=tuple(name for name, _ in parts), files=files.written)
 
 
 def read_tokenizer(source: ExportSource) -> bytes:
@@ -302,11 +244,27 @@ def _write_about(
         "```python",
         format_.read(sources, FOLDER),
         "```",
+        *_collator_lines(format_, sources),
         *(("", "```python", read_carried(FOLDER), "```") if carried.files else ()),
     ]
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
     if format_.is_hub_layout:
         files.write(HUB_CARD, hub_card(folder, sources).encode())
+
+
+def _collator_lines(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
+    """Yield the lines that make batches of rows."""
+    if not format_.has_collator:
+        return
+    code = collator(sources[0])
+    if code is None:
+        yield from (
+            "",
+            "These columns do not tell who may attend to whom, so there is no collator here.",
+        )
+    else:
+        yield from ("", "A collator makes batches of rows for models of transformers:", "")
+        yield from ("```python", code, "```")
 
 
 def _objective_note(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:

@@ -28,6 +28,8 @@ class Identity(Config):
     format: str
     dataset: str
     epoch: int
+    columns: tuple[str, ...] = ()
+    """Of the rows; none if documents are exported, or an earlier version exported rows."""
     splits: dict[str, tuple[str, ...]]
     """Of each split the fingerprint of its dataset, and of its epochs on disk if rows are exported
     that cannot be drawn without them."""
@@ -145,6 +147,13 @@ def require_same(folder: Path, found: Identity, wanted: Identity) -> None:
         for name in ("format", "dataset", "epoch")
         if getattr(found, name) != getattr(wanted, name)
     ]
+    if not differing and found.columns != wanted.columns:
+        differing = [
+            (
+                f"columns: {', '.join(found.columns) or 'those of an earlier version'} there,"
+                f" {', '.join(wanted.columns)} asked for"
+            )
+        ]
     if not differing and list(found.splits) != list(wanted.splits):
         differing = [f"splits: {', '.join(found.splits)} there, {', '.join(wanted.splits)} asked for"]
     if not differing and found.splits != wanted.splits:

@@ -60,6 +60,7 @@ class StagesRequest:
     to: Path
     split: str | None = None
     epoch: int = 0
+    columns: tuple[str, ...] = ()
 
 
 class StagesIdentity(Config):
@@ -68,6 +69,8 @@ class StagesIdentity(Config):
     format_version: Literal[1] = 1
     format: str
     epoch: int
+    columns: tuple[str, ...] = ()
+    """That were asked for; none are those that the format writes by itself."""
     datasets: tuple[str, ...]
 
 
@@ -120,7 +123,12 @@ def _export(request: StagesRequest, *, stream: TextIO | None) -> StagesReport:
         raise ConfigError(f"--dataset {twice[0]}: named twice; each stage is a dataset of its own")
     stages = [ExportedStage(one.dataset, checked_sources(one, format_)) for one in _each(request)]
     _refuse_tokenizers(stages)
-    identity = StagesIdentity(format=format_.name, epoch=request.epoch, datasets=request.datasets)
+    identity = StagesIdentity(
+        format=format_.name,
+        epoch=request.epoch,
+        columns=request.columns,
+        datasets=request.datasets,
+    )
     found = _read_summary(request.to)
     if found is None:
         _write_whole(request, identity, format_, stages, stream=stream)
@@ -148,7 +156,13 @@ def _each(request: StagesRequest, to: Path | None = None) -> list[ExportRequest]
     root = request.to if to is None else to
     return [
         ExportRequest(
-            request.folder, name, request.format, root / name, split=request.split, epoch=request.epoch
+            request.folder,
+            name,
+            request.format,
+            root / name,
+            split=request.split,
+            epoch=request.epoch,
+            columns=request.columns,
         )
         for name in request.datasets
     ]
@@ -284,7 +298,7 @@ def _require_same(folder: Path, found: StagesIdentity, wanted: StagesIdentity) -
     """Refuse to mix two exports in one folder."""
     differing = [
         f"{name}: {_said(getattr(found, name))} there, {_said(getattr(wanted, name))} asked for"
-        for name in ("format", "epoch", "datasets")
+        for name in ("format", "epoch", "columns", "datasets")
         if getattr(found, name) != getattr(wanted, name)
     ]
     if differing:

@@ -10,18 +10,21 @@ table of all is `stages.export.table`. Its functions are pure but for the files 
     read(sources, folder)              the Python that opens the files in the trainer
     notes(sources)                     what a user must know besides, a sentence each
     stages(stages, folder)             what the trainer has for several datasets one after the other
+    left_out(source)                   columns of rows that are not written unless they are asked for
 
 Parts are written in order: the shards of a split, its finish, the next split. Whoever calls keeps the
 journal, so a part may append to a file of the part before it. File names are POSIX
 paths in the export's folder, with the split in them; nothing that is written knows a time or a path.
 """
 
+import difflib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from stages.errors import ConfigError
+from stages.export.columns import TOKENS
 from stages.export.files import ExportFiles
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages, stage_by_stage
@@ -58,6 +61,11 @@ def no_close(_: Sequence[ExportSource], __: ExportFiles) -> None:
     """Write nothing that names all splits together."""
 
 
+def the_second_name(_: ExportSource) -> Collection[str]:
+    """Return the second name of the ids, which only some trainers read."""
+    return (TOKENS,)
+
+
 @dataclass(frozen=True)
 class Format:
     """A foreign format; the functions are described above."""
@@ -76,14 +84,45 @@ class Format:
     refuse: Callable[[ExportSource], None] = accept_all
     notes: Callable[[Sequence[ExportSource]], Sequence[str]] = no_notes
     stages: Callable[[Sequence[ExportedStage], str], TrainerStages] = stage_by_stage
+    left_out: Callable[[ExportSource], Collection[str]] = the_second_name
     needs_sentences: bool = False
     """Whether the dataset must say where sentences end."""
     loss_masks: bool = False
     """Whether it says which tokens have a loss; of documents, since rows have labels."""
     is_hub_layout: bool = False
     """Whether its folder is one that the Hugging Face Hub shows as it is, with a card."""
+    has_collator: bool = False
+    """Whether its rows are items of a DataLoader, so that a collator makes batches of them."""
     max_vocabulary: int | None = None
     """Ids that its integers can hold."""
+
+    def select(self, source: ExportSource, asked: Sequence[str]) -> ExportSource:
+        """Return a split with the columns that are written of its rows.
+
+        Args:
+            source: the split.
+            asked: names of columns; none are those that the format writes by itself.
+
+        Raises:
+            ConfigError: the format holds documents, or no such column.
+        """
+        if self.holds is not Holds.ROWS:
+            if asked:
+                raise ConfigError(
+                    f"--columns {','.join(asked)}: {self.name} holds documents, which have no columns;"
+                    " leave --columns out, or export rows: hf, hf-parquet, mds or safetensors"
+                )
+            return source
+        known = source.available
+        for name in asked if known else ():
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                meant = f"did you mean {close[0]!r}? " if close else ""
+                raise ConfigError(
+                    f"--columns {name}: {source.manifest.name} has no such column; {meant}columns:"
+                    f" {', '.join(known)}"
+                )
+        return source.choose(asked or known.keys() - set(self.left_out(source)))
 
     def refuse_loss_mask(self, source: ExportSource) -> None:
         """Refuse documents of which only some tokens have a loss, where the format cannot say which.

@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from stages.export.columns import ColumnType
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
-from stages.export.source import ColumnType, ExportSource
+from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
 
 
@@ -156,6 +157,7 @@ HF = Format(
     read=_read_arrow,
     refuse=_refuse_arrow,
     notes=row_notes,
+    has_collator=True,
     stages=_stages,
 )
 HF_PARQUET = Format(
@@ -167,6 +169,7 @@ HF_PARQUET = Format(
     read=_read_parquet,
     refuse=_refuse_parquet,
     notes=row_notes,
+    has_collator=True,
     stages=_stages,
     is_hub_layout=True,
 )

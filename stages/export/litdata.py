@@ -107,6 +107,15 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
         lines.append(
             f"{source.split} = StreamingDataset({quoted(f'{folder}/{source.split}')}, {loader})"
         )
+    if len(sources) > 1:
+        names = json.dumps([source.split for source in sources])
+        lines += [
+            "",
+            "# litgpt takes both splits by their names",
+            "from litgpt.data import LitData",
+            "",
+            f"data = LitData(data_path={quoted(folder)}, split_names=tuple({names}))",
+        ]
     return "\n".join(lines)
 
 

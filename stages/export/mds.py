@@ -10,18 +10,23 @@
 The invariant: size = 8 + 4 n + J + n C, which is at most 64 MiB, the writer's own default, unless a row
 alone is more. Offsets are 32 bits wide, so a row stays below 4 GiB. All columns have a fixed size, so
 rows carry no sizes of their own. Booleans are uint8, since MDS has none.
+
+Rows of decoder-only datasets have their ids under the name `tokens`, which the StreamingTextDataset of
+llm-foundry reads. They have no `input_ids`. Its StreamingFinetuningDataset would take these for a prompt
+and the labels for the answer to it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from stages.errors import ConfigError
+from stages.export.columns import TOKENS, ColumnType
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
-from stages.export.source import ColumnType, ExportSource
+from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
 
 SIZE_LIMIT = 1 << 26
@@ -96,6 +101,25 @@ def _ranges(source: ExportSource, shard: int) -> list[tuple[int, int]]:
     )
 
 
+def _left_out(source: ExportSource) -> Collection[str]:
+    """Return the name of the ids that no trainer is to read here."""
+    return ("input_ids",) if TOKENS in source.available else ()
+
+
+def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
+    notes = list(row_notes(sources))
+    if TOKENS in sources[0].columns:
+        notes.append(
+            "llm-foundry's StreamingTextDataset reads `tokens` alone: give it max_seq_len ="
+            f" {sources[0].columns[TOKENS].shape[-1]}, and a tokenizer whose pad token is the id"
+            f" {sources[0].manifest.special_ids['pad']}, since it makes labels of all other ids. With"
+            f" eos_token_id = {sources[0].eos} in its config, documents of a row do not see each other."
+        )
+        if sources[0].has_loss_mask:
+            notes.append("It does not read `labels`, so it would learn the tokens without a loss too.")
+    return tuple(notes)
+
+
 def _refuse(source: ExportSource) -> None:
     refuse_no_rows(source, name="mds")
     size = row_layout(source).itemsize
@@ -113,7 +137,7 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
         with files.append(f"{source.split}/shard.{number:05}.mds") as file:
             file.write(header(last - first, row_bytes=layout.itemsize, config=config))
             for block in source.rows(shard, first, last):
-                rows = np.empty(len(block["input_ids"]), layout)
+                rows = np.empty(len(next(iter(block.values()))), layout)
                 for name, column in block.items():
                     rows[name] = column
                 file.write(rows.view(np.uint8))
@@ -169,10 +193,6 @@ def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
                 " curriculum_learning, that goes from one dataset to the next. All durations are of the"
                 " unit of max_duration, ep or tok, and add up to it."
             ),
-            (
-                "llm-foundry's own StreamingTextDataset reads a column `tokens`, and these rows have"
-                " `input_ids`: give it a dataset class that hands out this column."
-            ),
             "Without the callback: train on the first folder, then begin with its last checkpoint.",
         ),
         "\n".join(lines),
@@ -183,12 +203,14 @@ def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
 MDS = Format(
     name="mds",
     holds=Holds.ROWS,
-    client="MosaicML Streaming",
+    client="MosaicML Streaming, llm-foundry",
     files=("SPLIT/index.json", "SPLIT/shard.NNNNN.mds"),
     write_part=_write_part,
     finish=_finish,
     read=_read,
     refuse=_refuse,
-    notes=row_notes,
+    notes=_notes,
+    left_out=_left_out,
+    has_collator=True,
     stages=_stages,
 )

@@ -7,6 +7,7 @@ targets. The trainer shuffles them, makes its masks of the columns and its loss 
 from collections.abc import Sequence
 
 from stages.errors import ConfigError
+from stages.export.columns import ATTENTION_MASK
 from stages.export.source import ExportSource
 
 _LABELS = {
@@ -37,7 +38,10 @@ def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     convention = _LABELS.get(manifest.label_convention, "labels are those of the mixture's components")
     notes = [
         f"These are the rows of epoch {sources[0].epoch} in stored order: {_shuffling(sources)}.",
-        "Ids are uint16 or int32; cast them to int64 before an embedding takes them.",
+        (
+            "Columns have the narrowest dtype that holds them, such as uint16; cast ids and labels to"
+            " int64 before a model takes them."
+        ),
         f"Of the labels, -100 is no loss; {convention}.",
         f"Attention is {manifest.attention}: docs/format.md says which columns it follows from.",
     ]
@@ -45,6 +49,8 @@ def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     if frame is not None:
         begins = f"begins with the id {frame['begin']} and " if "begin" in frame else ""
         notes.append(f"Each row {begins}ends in the id {frame['end']}, whatever lies between.")
+    if ATTENTION_MASK in sources[0].columns:
+        notes.append("attention_mask is 1 for a token and 0 for padding, and says nothing of documents.")
     if "segment_ids" in sources[0].columns:
         notes.append("Documents in a row must not see each other: compare segment_ids; -1 is padding.")
     return tuple(notes)

@@ -23,7 +23,7 @@ from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ExportSource
 
-_DTYPES = {"|b1": "BOOL", "|u1": "U8", "<u2": "U16", "<i4": "I32", "<i8": "I64"}
+_DTYPES = {"|b1": "BOOL", "|u1": "U8", "<u2": "U16", "<i2": "I16", "<i4": "I32", "<i8": "I64"}
 _ALIGNMENT = 8
 
 

@@ -2,12 +2,12 @@
 
 A format takes either. Documents come shard by shard, in the order of the shard's documents, each put
 together again from its segments and closed by its EOS: any dataset has them, whatever its objective; the
-frames of rows are left out. Rows come shard by shard in stored order, with the columns that the loader
-gives, in the dtypes of the disk. Both come in blocks, so memory follows the block and the longest
+frames of rows are left out. Rows come shard by shard in stored order, with the columns of
+`stages.export.columns`. Both come in blocks, so memory follows the block and the longest
 document, not the shard.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
+from stages.export.columns import TOKENS, ColumnType, available_columns, exported_column
 from stages.loading.dataset import open_dataset
 from stages.loading.split_reader import SplitReader
 from stages.objectives.rows import Columns
@@ -45,14 +46,6 @@ class StoredDocuments:
     loss_mask: NDArray[np.uint8] | None = None
 
 
-@dataclass(frozen=True)
-class ColumnType:
-    """What a column of the rows holds: the dtype, with its byte order, and the shape of one row."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
 class ExportSource:
     """One split of a dataset, at one epoch.
 
@@ -60,12 +53,28 @@ class ExportSource:
         reader: of the split.
         epoch: of the rows. Documents are the same in all.
         drawn: fingerprint of the epochs that stand on disk, empty if they follow from the dataset.
+        chosen: names of the columns of rows; None are all but `tokens`.
     """
 
-    def __init__(self, reader: SplitReader, epoch: int, drawn: str = "") -> None:
+    def __init__(
+        self,
+        reader: SplitReader,
+        epoch: int,
+        drawn: str = "",
+        chosen: tuple[str, ...] | None = None,
+    ) -> None:
         self.reader = reader
         self.epoch = epoch
         self.drawn = drawn
+        self._chosen = chosen
+
+    def choose(self, names: Iterable[str]) -> "ExportSource":
+        """Return the same split with these columns of its rows.
+
+        Args:
+            names: each one of `available`.
+        """
+        return ExportSource(self.reader, self.epoch, self.drawn, tuple(sorted(set(names))))
 
     @property
     def manifest(self) -> Manifest:
@@ -158,27 +167,53 @@ class ExportSource:
             yield from np.split(block.tokens, np.cumsum(block.lengths)[:-1])
 
     def rows(self, shard: int, first: int = 0, last: int | None = None) -> Iterator[Columns]:
-        """Yield the rows [first, last) of a shard, some at a time, as the loader gives them.
+        """Yield the rows [first, last) of a shard in stored order, some at a time.
 
-        Columns are those of `columns`, each (N, ...), in the dtypes of the disk; rows come in stored
-        order.
+        They have the columns of `columns`, each (N, ...).
+
+        Raises:
+            FormatError: a value that the column's dtype does not hold.
         """
         end = self.manifest.shards[shard].rows if last is None else last
         width = sum(int(np.prod(column.shape, dtype=int)) for column in self.columns.values())
         step = max(1, BLOCK_TOKENS // max(1, width))
         for start in range(first, end, step):
             columns = self.reader.read(shard, np.arange(start, min(start + step, end)), self.epoch)
-            yield {name: _on_disk(columns[name]) for name in self.columns}
+            yield {
+                name: self._on_disk(
+                    exported_column(name, columns), kind.dtype, f"{name} of shard {shard}"
+                )
+                for name, kind in self.columns.items()
+            }
 
     @cached_property
     def columns(self) -> dict[str, ColumnType]:
         """The columns of the rows by name, sorted; a split without a row has none."""
+        names = self.available.keys() - {TOKENS} if self._chosen is None else self._chosen
+        return {name: kind for name, kind in self.available.items() if name in names}
+
+    @cached_property
+    def available(self) -> dict[str, ColumnType]:
+        """All columns that the rows can have, by name, sorted; a split without a row has none."""
+        return available_columns(self._native, self.manifest)
+
+    @property
+    def _native(self) -> Columns:
+        """What the loader gives of a row; nothing of a split without one."""
         for shard, entry in enumerate(self.manifest.shards):
             if entry.rows:
-                found = self.reader.read(shard, np.arange(1), self.epoch)
-                parts = {name: _on_disk(found[name]) for name in sorted(found)}
-                return {name: ColumnType(part.dtype.str, part.shape[1:]) for name, part in parts.items()}
+                return self.reader.read(shard, np.arange(1), self.epoch)
         return {}
+
+    def _on_disk(self, column: NDArray[np.integer], dtype: str, what: str) -> NDArray[np.integer]:
+        """Return a column in its dtype on disk, of one run of memory."""
+        found = np.ascontiguousarray(column, dtype)
+        if not np.can_cast(column.dtype, dtype) and not np.array_equal(found, column):
+            raise FormatError(
+                f"{self.reader.folder}: {what} has values that {np.dtype(dtype).name} does not hold;"
+                " `shardmill verify` names all that is wrong"
+            )
+        return found
 
     def _require_whole(
         self,
@@ -239,8 +274,3 @@ def _gathered(
     found = np.empty(size, rows.dtype)
     copy_ranges(np.asarray(rows).reshape(-1), found, begins, places, lengths)
     return found
-
-
-def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return a column little-endian and of one run of memory."""
-    return np.ascontiguousarray(column, column.dtype.newbyteorder("<"))

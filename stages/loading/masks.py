@@ -230,6 +230,16 @@ def one_segment(lengths: NDArray[np.integer], width: int) -> NDArray[np.int64]:
     return np.where(padding_mask(lengths, width), 0, PADDING)
 
 
+def token_mask(batch: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_] | None:
+    """Return where rows hold a token, the shape of `input_ids`; None if no column tells padding."""
+    ids, lengths, segments = (batch.get(name) for name in ("input_ids", "input_length", "segment_ids"))
+    if ids is None:
+        return None
+    if lengths is not None and lengths.shape == ids.shape[:-1]:
+        return padding_mask(lengths, ids.shape[-1])
+    return None if segments is None or segments.shape != ids.shape else segments != PADDING
+
+
 def row_segments(batch: Mapping[str, NDArray[np.integer]], kind: SelfAttention) -> NDArray[np.integer]:
     """Return the segment ids, (N, L) or (N V, L), that an attention follows from."""
     shape = column(batch, "input_ids", kind).shape

@@ -7,8 +7,10 @@ import importlib
 import shutil
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -198,3 +200,46 @@ def test_two_of_the_datasets_that_clients_read_have_a_mix_of_two_sources() -> No
     mixes = {each["name"]: each.get("mix") for each in content["datasets"]}
     assert {name for name, mix in mixes.items() if mix} == {"clm", "sop"}
     assert {source["name"] for source in content["sources"]} == {"help", "books"}
+
+
+def test_every_trainer_has_its_script_one_version_and_known_formats(scripts: ModuleType) -> None:
+    shared = {"hugging_face", "stubs", "watched"}
+    names = {path.stem for path in (CLIENTS / "trainers").glob("*.py")} - shared
+    assert names == {trainer.script for trainer in scripts.TRAINERS if not trainer.cannot}
+    for trainer in scripts.TRAINERS:
+        pins = [
+            pin for pin in (*trainer.alone, *trainer.requirements) if pin.startswith(f"{trainer.name}==")
+        ]
+        assert len(pins) == (not trainer.cannot), trainer
+        assert {format_ for format_, _ in trainer.cases} <= {*FORMATS, scripts.NATIVE}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda told: told, None),
+        (lambda told: told | {"losses": told["losses"][::-1]}, "the loss does not fall"),
+        (lambda told: told | {"losses": told["losses"][1:]}, "19 steps, not 20"),
+        (lambda told: told | {"fed": ["0" * 16, *told["fed"][1:]]}, "1 of the 160 rows fed are not"),
+        (lambda told: told | {"fed": told["fed"][1:]}, "159 rows were fed, not 160"),
+        (lambda told: told | {"epoch": [*told["epoch"], told["epoch"][0]]}, "of an epoch are not"),
+        (lambda told: told | {"epoch": told["epoch"][8:]}, "are missing from an epoch"),
+        (lambda told: told | {"error": "KeyError: 'labels'"}, "KeyError: 'labels'"),
+    ],
+)
+def test_a_training_on_other_rows_is_found(
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    fault: str | None,
+    scripts: ModuleType,
+    reference: Path,
+) -> None:
+    native = scripts.NativeSplit(reference / "datasets" / "clm" / "train")
+    training = importlib.import_module("training")
+    fields = ["input_ids", "labels"]
+    rows = training.wanted_digests(native, "rows", fields, None)
+    losses = [8 - step / 10 for step in range(training.STEPS)]
+    fed = rows[: training.STEPS * training.BATCH_SIZE]
+    assert len(fed) == 160
+    told = {"unit": "rows", "fields": fields, "losses": losses, "fed": fed, "epoch": rows, "order": None}
+    faults = "; ".join(training.find_faults(change(told), native))
+    assert fault in faults if fault else not faults

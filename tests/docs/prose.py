@@ -63,7 +63,8 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
             held = []
         if stripped and not stripped.startswith(SECTION_TITLES):
             first = first if held else number
-            held.append(stripped if held else _ITEM.sub("", stripped, count=1))
+            item = None if held else _ITEM.match(stripped)
+            held.append(stripped if item is None else stripped[item.end() :])
 
 
 def table() -> Iterator[str]:

@@ -23,6 +23,7 @@ from pipeline.run_file.config import (
     RunFile,
 )
 from stages.export.table import FORMATS
+from stages.export.texts import TEXT_FORMATS
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS
 from stages.objectives.objective import Objective
@@ -168,10 +169,13 @@ def test_the_page_of_filters_has_a_section_for_each() -> None:
 def test_the_page_of_exports_has_a_row_for_each_format() -> None:
     text = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8").split("<!-- formats -->")[1]
     rows = [
-        f"| `{known.name}` | {known.holds} | {known.client} | "
+        f"| `{known.name}` | {holds} | {known.client} | "
         + ", ".join(f"`{name}`" for name in known.files)
         + " |"
-        for known in FORMATS.values()
+        for known, holds in (
+            *((known, known.holds) for known in FORMATS.values()),
+            *((known, "texts") for known in TEXT_FORMATS.values()),
+        )
     ]
     assert text.split("|---|---|---|---|\n")[1].split("\n\n")[0].splitlines() == rows
 

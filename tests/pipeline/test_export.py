@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commands import export as export_module
+from pipeline.commands import export_parts
 from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.commands.export_folder import DonePart, keep_part
 from pipeline.state.journal import run_lock
@@ -59,7 +59,7 @@ def kill(monkeypatch: pytest.MonkeyPatch, part: int, *, committed: bool) -> None
         if count > part:
             raise Killed
 
-    monkeypatch.setattr(export_module, "keep_part", keep_and_die)
+    monkeypatch.setattr(export_parts, "keep_part", keep_and_die)
 
 
 @pytest.mark.parametrize("format_", RAW)
@@ -106,9 +106,9 @@ def test_a_journal_whose_last_line_was_cut_is_gone_on_with_as_often_as_it_takes(
 KILL_ITSELF = """
 import os, signal, sys
 from pathlib import Path
-from pipeline.commands import export
+from pipeline.commands import export, export_parts
 
-keep, count = export.keep_part, 0
+keep, count = export_parts.keep_part, 0
 
 def keep_twice(folder, journal):
     global count
@@ -117,7 +117,7 @@ def keep_twice(folder, journal):
     if count == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 
-export.keep_part = keep_twice
+export_parts.keep_part = keep_twice
 run, to = map(Path, sys.argv[1:])
 export.export_dataset(export.ExportRequest(run, "tiny", "megatron", to), stream=None)
 """
@@ -228,13 +228,13 @@ def test_a_target_that_another_process_finished_meanwhile_is_left_alone(
 
     @contextmanager
     def late(folder: Path) -> Iterator[None]:
-        monkeypatch.setattr(export_module, "run_lock", run_lock)
+        monkeypatch.setattr(export_parts, "run_lock", run_lock)
         export(run, to)
         folder.mkdir(exist_ok=True)
         with run_lock(folder):
             yield
 
-    monkeypatch.setattr(export_module, "run_lock", late)
+    monkeypatch.setattr(export_parts, "run_lock", late)
     with pytest.raises(Stopped, match="finished by another process"):
         export(run, to)
     assert (to / "export.json").exists()

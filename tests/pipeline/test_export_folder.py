@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commands import export as export_module
+from pipeline.commands import export_parts
 from pipeline.commands.export_folder import DonePart
 from stages.errors import ConfigError, FormatError, Stopped
 from stages.export.source import open_source
@@ -146,7 +146,7 @@ def test_a_disk_without_room_stops_an_export_that_goes_on_later(
         raise OSError(number, os.strerror(number), str(folder / done.part))
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_module, "keep_part", refuse)
+        patch.setattr(export_parts, "keep_part", refuse)
         with pytest.raises(Stopped, match=f"{said}.*; free space and run again to resume"):
             export(run, tmp_path / "out")
     assert not export(run, tmp_path / "out")["already"]

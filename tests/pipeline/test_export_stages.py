@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import shardmill
 from pipeline import cli
-from pipeline.commands import export as export_module
+from pipeline.commands import export_parts
 from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.commands.export_folder import DonePart, keep_part
 from pipeline.commands.export_stages import StagesRequest, export_stages
@@ -97,7 +97,7 @@ def test_an_export_killed_at_any_moment_ends_in_the_same_bytes(run: Path, tmp_pa
             return target
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(export_module, "keep_part", keep_and_die)
+            patch.setattr(export_parts, "keep_part", keep_and_die)
             patch.setattr(Path, "rename", rename_and_die)
             try:
                 export(run, to)

@@ -19,6 +19,7 @@ ROOMS = (
     "commands",
     "tokenizer_cli",
     "compare_cli",
+    "export_cli",
     "init_cli",
     "cli",
     "main",

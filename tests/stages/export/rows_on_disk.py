@@ -106,9 +106,12 @@ def _write_drawn(folder: Path, rows: Rows, epoch: int, number: int, *, other: bo
     return DrawnShard(path=path, files=files)
 
 
-def write_export(format_: Format, source: ExportSource, folder: Path) -> None:
+def write_export(
+    format_: Format, source: ExportSource, folder: Path, columns: Sequence[str] = ()
+) -> None:
     """Write one split as its pipeline does: the shards in order, the end, and what names all splits."""
     files = ExportFiles(folder, {})
+    source = format_.select(source, columns)
     format_.refuse(source)
     for shard in range(source.num_shards):
         format_.write_part(source, shard, files)

@@ -44,7 +44,7 @@ def test_lines_name_the_files_of_any_folder(
 ) -> None:
     folder = tmp_path / name
     (folder / "train").mkdir(parents=True)
-    for file in ("train/00000.npy", "train/train-0.parquet"):
+    for file in ("train/00000.npy", "train/train-0.parquet", "train/0.array_record"):
         (folder / file).touch()
     (found,) = paths_in(FORMATS[format_].read([source], str(folder)), str(folder))
     if "*." in found:

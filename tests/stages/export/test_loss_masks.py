@@ -83,7 +83,7 @@ def test_without_such_a_loss_no_mask_is_written_or_named(tmp_path: Path) -> None
 
 
 def test_the_formats_that_hold_ids_alone_are_found() -> None:
-    assert set(SILENT) == {"megatron", "megatron-sentences", "nanogpt", "litdata"}
+    assert set(SILENT) == {"megatron", "megatron-sentences", "nanogpt", "litdata", "array-record"}
 
 
 @pytest.mark.parametrize("name", SILENT)
@@ -97,7 +97,13 @@ def test_a_format_of_ids_alone_is_refused_with_those_that_can_say_it(tmp_path: P
 
 def test_rows_have_labels_on_targets_alone(tmp_path: Path) -> None:
     exported = opened(tmp_path)
-    assert set(exported.columns) == {"input_ids", "labels", "position_ids", "segment_ids"}
+    assert set(exported.columns) == {
+        "attention_mask",
+        "input_ids",
+        "labels",
+        "position_ids",
+        "segment_ids",
+    }
     rows = [row for block in exported.rows(0) for row in block["labels"].tolist()]
     assert sorted(rows) == sorted(
         [[14, EOS, IGNORED, IGNORED], [IGNORED, IGNORED, IGNORED, 13], [15, EOS, IGNORED, IGNORED]]

@@ -30,7 +30,7 @@ SHAPES = st.one_of(
 )
 TWO_ROWS: Rows = {
     "input_ids": np.array([[10, 11, 2], [12, 2, 3]], "<u2"),
-    "input_length": np.array([3, -100], "<i4"),
+    "input_length": np.array([3, 2], "<i4"),
 }
 
 
@@ -132,17 +132,17 @@ def test_the_folder_of_arrow_files_names_its_splits(tmp_path: Path) -> None:
 def test_the_bytes_of_an_mds_file(tmp_path: Path) -> None:
     write_export(mds.MDS, build_rows(tmp_path, [TWO_ROWS]), tmp_path / "out")
     config = (
-        b'{"column_encodings": ["ndarray:uint16:3", "int32"], "column_names": ["input_ids",'
-        b' "input_length"], "column_sizes": [6, 4], "compression": null, "format": "mds",'
-        b' "hashes": [], "size_limit": 67108864, "version": 2}'
+        b'{"column_encodings": ["ndarray:uint8:3", "ndarray:uint16:3", "int32"], "column_names":'
+        b' ["attention_mask", "input_ids", "input_length"], "column_sizes": [3, 6, 4], "compression":'
+        b' null, "format": "mds", "hashes": [], "size_limit": 67108864, "version": 2}'
     )
     begin = 4 * 4 + len(config)
     expected = (
         bytes.fromhex("02000000")
-        + np.array([begin, begin + 10, begin + 20], "<u4").tobytes()
+        + np.array([begin, begin + 13, begin + 26], "<u4").tobytes()
         + config
-        + bytes.fromhex("0a000b000200 03000000")
-        + bytes.fromhex("0c0002000300 9cffffff")
+        + bytes.fromhex("010101 0a000b000200 03000000")
+        + bytes.fromhex("010100 0c0002000300 02000000")
     )
     assert (tmp_path / "out" / "train" / "shard.00000.mds").read_bytes() == expected
     index = json.loads((tmp_path / "out" / "train" / "index.json").read_bytes())
@@ -171,8 +171,9 @@ def test_the_bytes_of_a_safetensors_file(tmp_path: Path) -> None:
         },
         "input_length": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]},
         "input_ids": {"dtype": "U16", "shape": [2, 3], "data_offsets": [8, 20]},
+        "attention_mask": {"dtype": "U8", "shape": [2, 3], "data_offsets": [20, 26]},
     }
-    assert found[8 + size :].hex() == "030000009cffffff" + "0a000b0002000c0002000300"
+    assert found[8 + size :].hex() == "0300000002000000" + "0a000b0002000c0002000300" + "010101010100"
 
 
 def test_the_header_of_a_litdata_chunk() -> None:

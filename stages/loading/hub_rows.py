@@ -1,0 +1,82 @@
+"""Rows as a dataset of Hugging Face `datasets`, for trainers that take no other: TRL's, for instance.
+
+Nothing is copied or converted beforehand: rows are read when they are asked for.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stages.errors import ConfigError
+from stages.loading.dataset import Batch, ShardDataset
+from stages.loading.masks import token_mask
+
+if TYPE_CHECKING:
+    from datasets import IterableDataset
+
+ATTENTION_MASK = "attention_mask"
+TRAINED_ON = ("input_ids", ATTENTION_MASK, "labels")
+"""The columns that trainers of transformers read."""
+_READ_AHEAD = 256
+"""Rows that are read together."""
+
+
+def to_iterable_dataset(
+    rows: ShardDataset, *, columns: Sequence[str] = TRAINED_ON, epochs: int = 1
+) -> "IterableDataset":
+    """Return the rows of one or several epochs as an IterableDataset of Hugging Face `datasets`.
+
+    >>> trainer = SFTTrainer(model, args=SFTConfig(max_length=rows.seq_len), train_dataset=dataset)
+
+    Args:
+        rows: the dataset, whose epoch is the first one that is given.
+        columns: of each row, lists of int64; `attention_mask` is 1 for a token and 0 for padding.
+        epochs: passes over the data, each with its own order and masks.
+
+    Raises:
+        ConfigError: the package `datasets` is missing, or rows have no such column.
+    """
+    try:
+        from datasets import Features, IterableDataset, List, Value  # noqa: PLC0415  # an optional package
+    except ImportError as error:
+        raise ConfigError(f"to_iterable_dataset: needs the package datasets, and {error}") from error
+    first = chosen_columns(rows.batch([0]), columns)
+    shapes = {name: column.shape[1:] for name, column in first.items()}
+    kinds = {name: Value("int64") for name in shapes}
+    for name, shape in shapes.items():
+        for size in reversed(shape):
+            kinds[name] = List(kinds[name], length=size)
+    return IterableDataset.from_generator(
+        read_rows,
+        features=Features(kinds),
+        gen_kwargs={"rows": rows, "columns": tuple(columns), "epochs": epochs},
+    )
+
+
+def read_rows(rows: ShardDataset, columns: Sequence[str], epochs: int) -> Iterator[dict[str, object]]:
+    """Yield the rows of some epochs, each column a list."""
+    for epoch in range(rows.epoch, rows.epoch + epochs):
+        rows.set_epoch(epoch)
+        for start in range(0, len(rows), _READ_AHEAD):
+            batch = rows.batch(range(start, min(start + _READ_AHEAD, len(rows))))
+            lists = {name: column.tolist() for name, column in chosen_columns(batch, columns).items()}
+            for values in zip(*lists.values(), strict=True):
+                yield dict(zip(lists, values, strict=True))
+
+
+def chosen_columns(batch: Batch, names: Sequence[str]) -> Batch:
+    """Return some columns of a batch, among them the mask of padding.
+
+    Raises:
+        ConfigError: there is no such column.
+    """
+    held = dict(batch)
+    if ATTENTION_MASK not in held:
+        mask = token_mask(held)
+        if mask is not None:
+            held[ATTENTION_MASK] = mask.astype(np.int64)
+    absent = [name for name in names if name not in held]
+    if absent:
+        raise ConfigError(f"columns: rows have no {absent[0]}; they have {', '.join(sorted(held))}")
+    return {name: held[name] for name in names}

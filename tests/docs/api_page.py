@@ -13,13 +13,14 @@ GROUPS = {
         "open_sequence",
     ),
     "Tensors, masks and losses": (
-        *("Loader", "collate", "dense_masks", "flex_block_masks", "masks_of", "cu_seqlens"),
+        *("Loader", "TorchtitanLoader", "to_iterable_dataset", "collate", "dense_masks"),
+        *("flex_block_masks", "masks_of", "cu_seqlens"),
         *("next_labels", "Loss", "causal_lm_loss", "masked_lm_loss", "pair_classification_loss"),
         *("replaced_token_loss", "electra_loss", "seq2seq_loss", "contrastive_loss", "duplicate_rows"),
     ),
     "Commands": (
         *("init", "RunFile", "plan", "forecast", "run", "verify", "open_run", "inspect"),
-        *("find_document", "duplicates", "export", "export_stages", "export_tokenizer"),
+        *("find_document", "duplicates", "export", "export_stages", "export_texts", "export_tokenizer"),
     ),
 }
 HEAD = """\
@@ -46,6 +47,7 @@ _HIDDEN = {"RunFile"}
 
 def render_api() -> str:
     """Return docs/api.md."""
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(shardmill.__all__)
     parts = [HEAD]
     for title, names in GROUPS.items():
         parts.append(f"## {title}\n")

@@ -11,8 +11,8 @@ The kind of the dataset chooses the model:
     mlm               BERT    fills masks
     span_corruption   T5      fills gaps
 
-Each trains for one or two minutes on two cores. Then it fills or continues texts of the validation split,
-which it has not seen. Nothing is downloaded. The Trainer takes a `Loader` as it is.
+Each trains for one or two minutes on two cores. Then it fills or continues texts of the validation
+split, which it has not seen. Nothing is downloaded. The Trainer takes a `Loader` as it is.
 """
 
 import argparse

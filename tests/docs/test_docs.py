@@ -168,14 +168,11 @@ def test_the_page_of_filters_has_a_section_for_each() -> None:
 
 def test_the_page_of_exports_has_a_row_for_each_format() -> None:
     text = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8").split("<!-- formats -->")[1]
+    formats = [(known.name, known.holds, known.client, known.files) for known in FORMATS.values()]
+    texts = [(known.name, "texts", known.client, known.files) for known in TEXT_FORMATS.values()]
     rows = [
-        f"| `{known.name}` | {holds} | {known.client} | "
-        + ", ".join(f"`{name}`" for name in known.files)
-        + " |"
-        for known, holds in (
-            *((known, known.holds) for known in FORMATS.values()),
-            *((known, "texts") for known in TEXT_FORMATS.values()),
-        )
+        f"| `{name}` | {holds} | {client} | {', '.join(f'`{file}`' for file in files)} |"
+        for name, holds, client, files in (*formats, *texts)
     ]
     assert text.split("|---|---|---|---|\n")[1].split("\n\n")[0].splitlines() == rows
 

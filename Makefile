@@ -4,7 +4,8 @@
 #   make test      set up, then the tests
 #   make quick-test  set up, then the tests that need no Ray, no training and little time (a minute)
 #   make coverage  set up, then the tests, and which lines of the code they ran
-#   make check     set up, then format, lint and types; lint-docker is its part for docker/
+#   make check     set up, then format, lint, types and the site; lint-docker is its part for docker/
+#   make docs      the pages of docs/ as a site in site/; a broken link is an error (seconds)
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
 #   make campaign  the tests, and the long forms of those of which `make test` runs a slice (some hours)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
@@ -47,7 +48,7 @@ WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
+.PHONY: setup demo test quick-test coverage check lint-docker docs speed-guard campaign clients bench faults compare gates \
   gpu-check browser mutants changing damaged memory scale growth signatures end-to-end clean
 
 # With it set, every process of every target would compile the modules it imports anew.
@@ -96,7 +97,7 @@ coverage: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
 	  --cov pipeline --cov stages --cov shardmill --cov-report term
 
-check: $(VENV)/.installed lint-docker
+check: $(VENV)/.installed lint-docker docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -105,6 +106,14 @@ lint-docker: $(VENV)/.installed
 	$(BIN)/hadolint docker/Dockerfile docker/Dockerfile.gpu
 	$(BIN)/yamllint --strict docker
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -c '$(EXTRAS)' docs > $(VENV)/docs.txt
+	$(INSTALL) --requirement $(VENV)/docs.txt
+	touch $@
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py
@@ -182,4 +191,4 @@ end-to-end: setup
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
 	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
-	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output build *.egg-info
+	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output site build *.egg-info

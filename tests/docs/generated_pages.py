@@ -1,6 +1,6 @@
-"""Pages that say what the code says of itself: docs/cli.md, and docs/config.md with a table a section.
+"""Pages that say what the code says of itself: docs/api.md, docs/cli.md and docs/config.md.
 
-A section is described by the docstrings of its fields.
+A section of docs/config.md is described by the docstrings of its fields.
 """
 
 from enum import StrEnum
@@ -44,6 +44,7 @@ from stages.tokenizer.ranks.encodings import TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
 from stages.tokenizer.train_config import ParityBalance
+from tests.docs.api_page import render_api
 
 COMMANDS = (
     "init",
@@ -222,4 +223,8 @@ def render_cli() -> str:
     return "\n".join(parts)
 
 
-RENDERED = {"docs/cli.md": render_cli, "docs/config.md": render_config}
+RENDERED = {
+    "docs/api.md": render_api,
+    "docs/cli.md": render_cli,
+    "docs/config.md": render_config,
+}

@@ -35,7 +35,7 @@ class Sentence:
 
 def pages() -> list[Path]:
     """Return every page that people read, but for the changelog and pages made of the code."""
-    generated = {"cli.md", "config.md"}
+    generated = {"api.md", "cli.md", "config.md"}
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"]
     return sorted(page for page in found if page.name not in generated | {"CHANGELOG.md"})
 

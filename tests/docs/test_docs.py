@@ -1,9 +1,10 @@
 """What the documentation promises.
 
-Every block of the README runs, in order, from a folder that holds nothing but `examples`; docs/cli.md
-and docs/config.md are what the code says of itself; every link leads somewhere.
+Every block of docs/start.md runs, in order, from a folder that holds nothing but `examples`; those of
+the README and of other pages run on what it made. docs/api.md, docs/cli.md and docs/config.md are what
+the code says of itself. Every link leads somewhere.
 
-    python tests/docs/test_docs.py      rewrites docs/cli.md and docs/config.md
+    python tests/docs/test_docs.py      rewrites docs/api.md, docs/cli.md and docs/config.md
 """
 
 import os
@@ -41,7 +42,18 @@ for block in {}:
 """
 """Blocks in one process, as they import torch, but none sees the names of another."""
 Followed = tuple[Path, str]
-"""The folder of someone who did what the README says, and all that they saw."""
+"""The folder of someone who did what docs/start.md says, and all that they saw."""
+START = "docs/start.md"
+REFERENCE = ("docs/dedup.md", "docs/format.md", "docs/loading.md", "docs/objectives.md")
+OTHERS = (
+    "README.md",
+    "docs/python.md",
+    "docs/concepts/ledger.md",
+    "docs/how-to/airflow.md",
+    "docs/how-to/files.md",
+    "docs/how-to/trainers.md",
+)
+"""Pages whose blocks run one after the other in one process."""
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
@@ -68,26 +80,27 @@ def execute(language: str, content: str, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    """Do what the README says, block by block."""
-    folder = tmp_path_factory.mktemp("readme")
+    """Do what the first page says, block by block."""
+    folder = tmp_path_factory.mktemp("start")
     (folder / "examples").symlink_to(ROOT / "examples")
-    runnable = [block for block in blocks("README.md") if block[0] in ("toml", "sh", "python")]
+    runnable = [block for block in blocks(START) if block[0] in ("toml", "sh", "python")]
     assert {language for language, _ in runnable} == {"toml", "sh", "python"}
     return folder, "".join(execute(*block, folder) for block in runnable)
 
 
-def test_every_block_of_the_readme_runs_and_ends_in_verified_shards(followed: Followed) -> None:
+def test_every_block_of_the_first_page_runs_and_ends_in_verified_shards(followed: Followed) -> None:
     folder, printed = followed
     assert printed.count("verify clm: PASS") == 2, "of run and status"
     assert printed.count('train = IndexedDataset("megatron/train")') == 1
     for expected in ("'similarity': ", "'input_ids': (512,)", "step     2  loss", "verify t5: PASS"):
         assert expected in printed
     assert (folder / "first-run" / "report" / "index.html").exists()
+    assert (folder / "code.toml").read_text(encoding="utf-8").count('kind = "fim"') == 1
 
 
-def test_the_tree_in_the_readme_is_what_a_run_leaves(followed: Followed) -> None:
+def test_the_tree_of_the_first_page_is_what_a_run_leaves(followed: Followed) -> None:
     output = followed[0] / "first-run"
-    tree = next(content for _, content in blocks("README.md") if content.startswith("first-run/"))
+    tree = next(content for _, content in blocks(START) if content.startswith("first-run/"))
     tree = tree.partition("\n")[2]
     named = set(re.findall(r"(?:^|  )(\w+)/", tree, re.MULTILINE))
     named |= set(re.findall(r"\b(\w+\.(?:jsonl?|prom))\b", tree))
@@ -98,11 +111,16 @@ def test_the_tree_in_the_readme_is_what_a_run_leaves(followed: Followed) -> None
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/dedup.md", "docs/format.md", "docs/loading.md", "docs/objectives.md"]
+    "pages", [(place,) for place in REFERENCE] + [OTHERS], ids=[*REFERENCE, "README, concepts, how-to"]
 )
-def test_every_block_of_the_other_pages_runs_on_those_datasets(followed: Followed, page: str) -> None:
-    found = [content for language, content in blocks(page) if language == "python"]
-    assert found
+def test_every_block_of_the_other_pages_runs_on_those_datasets(
+    followed: Followed, pages: tuple[str, ...]
+) -> None:
+    found = []
+    for page in pages:
+        of_page = [content for language, content in blocks(page) if language == "python"]
+        assert of_page, page
+        found += of_page
     execute("python", EACH_ALONE.format(found), followed[0])
 
 
@@ -180,7 +198,7 @@ def test_console_blocks_name_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     shown = [
         block
-        for page in ("README.md", "CONTRIBUTING.md")
+        for page in ("README.md", START, "CONTRIBUTING.md")
         for kind, block in blocks(page)
         if kind == "console"
     ]

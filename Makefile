@@ -137,14 +137,16 @@ lint-forge: $(VENV)/.installed
 package: $(VENV)/.installed
 	PYTHONPATH=. $(BIN)/python release/distributions.py dist
 
-# Torch is the one of constraints.txt: an old one for Linux brings gigabytes of CUDA.
+# Torch is the one of constraints.txt: an old one for Linux brings gigabytes of CUDA. Left out are the tests of what asks
+# for more: py3langid for numpy 2, and the training of parity_bpe for tokenizers 0.23.
 lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python release/lowest.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  --editable . --config-settings editable_mode=compat --requirement $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \
-	  tests/stages tests/pipeline tests/docs
+	  tests/stages tests/pipeline tests/docs --ignore tests/stages/filtering/test_language.py \
+	  --ignore tests/stages/tokenizer/test_parity_training.py --ignore tests/pipeline/test_balanced_text.py
 
 speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py

@@ -73,7 +73,8 @@ NO_PACKAGES = { echo "setup: pip could not install what is named above. It needs
   exit 1; }
 
 $(VENV)/.small: pyproject.toml constraints.txt
-	@echo "setup 1 of 3: an environment in $(VENV), and all libraries but torch and Ray"
+	@echo "setup 1 of 3: an environment in $(VENV), and all libraries but torch and Ray. In all, setup" \
+	  "takes 2 to 6 minutes and 1.9 GB, or about 7 GB if pip's torch is the CUDA build"
 	@$(PYTHON) -c '$(PYTHON_FITS)'
 	@$(PYTHON) -m venv $(VENV) || $(NO_VENV)
 	@$(BIN)/python -c '$(EXTRAS)' small run > $(VENV)/small.txt
@@ -138,13 +139,13 @@ package: $(VENV)/.installed
 	PYTHONPATH=. $(BIN)/python release/distributions.py dist
 
 # Torch is the one of constraints.txt: an old one for Linux brings gigabytes of CUDA. Left out are the tests of what asks
-# for more: py3langid for numpy 2, and the training of parity_bpe for tokenizers 0.23.
+# for more: py3langid for numpy 2, the training of parity_bpe for tokenizers 0.23, and Parquet with lists of a fixed size for pyarrow 26.
 lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python release/lowest.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  --editable . --config-settings editable_mode=compat --requirement $(LOWEST)/lowest.txt
-	$(LOWEST)/bin/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \
+	$(LOWEST)/bin/python -m pytest --numprocesses auto -m 'not slow' -k 'not fixed_size_list' --hypothesis-profile quick \
 	  tests/stages tests/pipeline tests/docs --ignore tests/stages/filtering/test_language.py \
 	  --ignore tests/stages/tokenizer/test_parity_training.py --ignore tests/pipeline/test_balanced_text.py
 

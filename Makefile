@@ -69,12 +69,12 @@ NO_VENV = { echo "setup: $(PYTHON) cannot make an environment; on Debian and Ubu
   "\"make setup\" again"; exit 1; }
 NO_PACKAGES = { echo "setup: pip could not install what is named above. It needs a package index: without the" \
   "network, set PIP_INDEX_URL to a mirror or PIP_FIND_LINKS to a folder of wheels; $$(df -h --output=avail . | \
-  tail -1 | tr -d ' ') are free here, and about 5 GB are needed. Then run \"make setup\" again: it goes on from here"; \
+  tail -1 | tr -d ' ') are free here, and up to 6 GB are needed. Then run \"make setup\" again: it goes on from here"; \
   exit 1; }
 
 $(VENV)/.small: pyproject.toml constraints.txt
 	@echo "setup 1 of 3: an environment in $(VENV), and all libraries but torch and Ray. In all, setup" \
-	  "takes 2 to 6 minutes and 1.9 GB, or about 7 GB if pip's torch is the CUDA build"
+	  "takes 2 to 6 minutes and 1.9 GB, or about 6 GB if pip's torch is the CUDA build"
 	@$(PYTHON) -c '$(PYTHON_FITS)'
 	@$(PYTHON) -m venv $(VENV) || $(NO_VENV)
 	@$(BIN)/python -c '$(EXTRAS)' small run > $(VENV)/small.txt

@@ -14,8 +14,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT_OUT = ("py3langid",)
-"""What the tests use and does not suit the lowest versions: py3langid 0.4 asks for numpy 2."""
+LEFT_OUT = ("py3langid", "wordllama")
+"""What the tests use and does not suit the lowest versions: both ask for numpy 2."""
 FIXED = ("torch",)
 """Taken from constraints.txt: for Linux, PyPI's old ones ask for gigabytes of CUDA."""
 

@@ -4,8 +4,10 @@
 #   make test      set up, then the tests
 #   make quick-test  set up, then the tests that need no Ray, no training and little time (a minute)
 #   make coverage  set up, then the tests, and which lines of the code they ran
-#   make check     set up, then format, lint, types and the site; lint-docker is its part for docker/
+#   make check     set up, then format, lint, types and the site; lint-docker and lint-forge are parts of it
 #   make docs      the pages of docs/ as a site in site/; a broken link is an error (seconds)
+#   make package   set up, then the sdist and the wheel built, looked into, and used in clean environments (minutes)
+#   make lowest    the quick tests with the lowest versions that pyproject.toml allows, in an environment of their own
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
 #   make campaign  the tests, and the long forms of those of which `make test` runs a slice (some hours)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
@@ -44,11 +46,13 @@ MEMORY ?= memory-output
 GROWTH ?= growth-output
 SIGNATURES ?= signatures-output
 END_TO_END ?= end-to-end-output
+LOWEST ?= .venv-lowest
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test quick-test coverage check lint-docker docs speed-guard campaign clients bench faults compare gates \
+.PHONY: setup demo test quick-test coverage check lint-docker lint-forge docs package lowest speed-guard campaign clients \
+  bench faults compare gates \
   gpu-check browser mutants changing damaged memory scale growth signatures end-to-end clean
 
 # With it set, every process of every target would compile the modules it imports anew.
@@ -56,28 +60,46 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The kernels of every run are compiled by a small one, and their code is kept beside the modules; meanwhile
 # `make --jobs=2` installs torch, Ray, and what tests and examples need, none of which that run imports.
-setup: $(VENV)/.installed $(VENV)/.ready
+setup: $(VENV)/.complete
 
 EXTRAS = import sys, tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
   large = ("torch", "ray"); small = "small" in sys.argv; names = [name for name in sys.argv[1:] if name != "small"]; \
   print(*(one for name in names for one in extras[name] if not (small and one.startswith(large))), sep="\n")
+PYTHON_FITS = import sys; sys.exit(sys.version_info < (3, 11) and "setup: $(PYTHON) is Python %d.%d, and Shardmill \
+  needs 3.11 or later; name another: make setup PYTHON=python3.11" % sys.version_info[:2])
+NO_VENV = { echo "setup: $(PYTHON) cannot make an environment; on Debian and Ubuntu install python3-venv, then run" \
+  "\"make setup\" again"; exit 1; }
+NO_PACKAGES = { echo "setup: pip could not install what is named above. It needs a package index: without the" \
+  "network, set PIP_INDEX_URL to a mirror or PIP_FIND_LINKS to a folder of wheels; $$(df -h --output=avail . | \
+  tail -1 | tr -d ' ') are free here, and up to 6 GB are needed. Then run \"make setup\" again: it goes on from here"; \
+  exit 1; }
 
 $(VENV)/.small: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c '$(EXTRAS)' small run > $(VENV)/small.txt
-	$(INSTALL) --editable . --config-settings editable_mode=compat --requirement $(VENV)/small.txt
-	touch $@
+	@echo "setup 1 of 3: an environment in $(VENV), and all libraries but torch and Ray. In all, setup" \
+	  "takes 2 to 6 minutes and 1.9 GB, or about 6 GB if pip's torch is the CUDA build"
+	@$(PYTHON) -c '$(PYTHON_FITS)'
+	@$(PYTHON) -m venv $(VENV) || $(NO_VENV)
+	@$(BIN)/python -c '$(EXTRAS)' small run > $(VENV)/small.txt
+	@$(INSTALL) --editable . --config-settings editable_mode=compat --requirement $(VENV)/small.txt || $(NO_PACKAGES)
+	@touch $@
 
 $(VENV)/.installed: $(VENV)/.small
-	$(BIN)/python -c '$(EXTRAS)' run dev examples > $(VENV)/extras.txt
-	$(INSTALL) --requirement $(VENV)/extras.txt
-	touch $@
+	@echo "setup 2 of 3: torch, Ray, and what tests and examples need"
+	@$(BIN)/python -c '$(EXTRAS)' run dev examples > $(VENV)/extras.txt
+	@$(INSTALL) --requirement $(VENV)/extras.txt || $(NO_PACKAGES)
+	@touch $@
 
 $(VENV)/.ready: $(VENV)/.small
-	$(BIN)/shardmill run benchmarks/compiled.toml --workers 0 --output $(VENV)/compiled --replace \
+	@echo "setup 3 of 3: a small run, whose kernels are compiled and kept"
+	@$(BIN)/shardmill run benchmarks/compiled.toml --workers 0 --output $(VENV)/compiled --replace \
 	  > $(VENV)/compiled.log 2>&1 || { cat $(VENV)/compiled.log; exit 1; }
-	rm -r $(VENV)/compiled
-	touch $@
+	@rm -r $(VENV)/compiled
+	@touch $@
+
+$(VENV)/.complete: $(VENV)/.installed $(VENV)/.ready
+	@touch $@
+	@echo "setup: done. Next: \"make demo\" turns the bundled corpus into shards and a report, \"make test\" runs the" \
+	  "tests; \". $(BIN)/activate\" puts the command shardmill on your path."
 
 demo: setup
 	$(BIN)/shardmill run examples/quickstart.toml --output $(DEMO) --workers $(WORKERS)
@@ -97,7 +119,7 @@ coverage: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
 	  --cov pipeline --cov stages --cov shardmill --cov-report term
 
-check: $(VENV)/.installed lint-docker docs
+check: $(VENV)/.installed lint-docker lint-forge docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -114,6 +136,31 @@ $(VENV)/.docs: $(VENV)/.installed
 
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+lint-forge: $(VENV)/.installed
+	$(BIN)/yamllint --strict .github .yamllint.yaml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-actions .github/actions/*/action.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms \
+	  $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+
+package: $(VENV)/.installed
+	PYTHONPATH=. $(BIN)/python release/distributions.py dist
+
+# Torch is the one of constraints.txt: an old one for Linux brings gigabytes of CUDA. Left out are the tests of what asks
+# for more: py3langid and wordllama for numpy 2, the training of parity_bpe for tokenizers 0.23, and Parquet with lists of a fixed size for pyarrow 26;
+# and docs/cli.md, which is written with the typer of constraints.txt.
+lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python release/lowest.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  --editable . --config-settings editable_mode=compat --requirement $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pytest --numprocesses auto -m 'not slow' -k 'not (fixed_size_list or generated_pages)' \
+	  --hypothesis-profile quick \
+	  tests/stages tests/pipeline tests/docs --ignore tests/stages/filtering/test_language.py \
+	  --ignore tests/stages/dedup/test_semantic.py \
+	  --ignore tests/stages/tokenizer/test_parity_training.py --ignore tests/pipeline/test_balanced_text.py
 
 speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py
@@ -189,6 +236,6 @@ end-to-end: setup
 	  --json $(END_TO_END).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
+	rm -rf $(VENV) $(LOWEST) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
 	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
-	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output site build *.egg-info
+	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output site build dist *.egg-info

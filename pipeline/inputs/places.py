@@ -31,7 +31,15 @@ Place = Path | str
 IsData = Callable[[Place], bool]
 """Says whether a folder stands for the files in it."""
 
-EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hf": "hf"}
+EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "hf": "hf",
+    "http": "http",
+    "https": "http",
+}
 """Protocols whose driver is one of our extras."""
 MARKS = (
     "ETag",

@@ -45,7 +45,7 @@ def reading_table(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a column's name
+    except (pa.ArrowException, OSError, ValueError) as error:  # the last: a name, or a place in the file
         reason = str(error).strip().splitlines()
         raise DataError(
             f"{name}: cannot be read as its ending says ({reason[0] if reason else 'no reason given'});"

@@ -177,6 +177,23 @@ def test_every_node_has_bounds_and_no_privileges(name: str) -> None:
         assert key in node
 
 
+def test_commands_can_be_pasted_and_prepare_the_folder_of_a_run(tmp_path: Path) -> None:
+    page = (DOCKER / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    script = re.sub(r"^(?:\$| ) ", "", "".join(blocks), flags=re.MULTILINE)
+    assert len(blocks) >= 4
+    assert "..." not in script
+    subprocess.run(["/bin/bash", "-nc", script], check=True)
+    for name in re.findall(r"docker/[\w.]+|examples/[\w./]+", script):
+        assert (ROOT / name).exists(), name
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    prepare = next(line for line in script.splitlines() if line.startswith("mkdir"))
+    subprocess.run(["/bin/bash", "-euc", f"{prepare}; {prepare}"], cwd=tmp_path, check=True)
+    run = tomllib.loads((tmp_path / "data" / "run.toml").read_text(encoding="utf-8"))
+    for pattern in [path for source in run["sources"] for path in source["paths"]]:
+        assert list((tmp_path / "data").glob(pattern)), pattern
+
+
 def test_no_secret_stands_in_a_file() -> None:
     secrets = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["secrets"]
     assert secrets == {"ray_token": {"file": secrets["ray_token"]["file"]}}

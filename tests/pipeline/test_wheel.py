@@ -1,4 +1,4 @@
-"""What the wheel promises: these three names at its top level, a command and a loader that work."""
+"""What sdist and wheel promise: all code and data and nothing else, a command and a loader that work."""
 
 import os
 import re
@@ -13,6 +13,8 @@ from pathlib import Path
 import pydantic
 import pytest
 
+from release.distributions import build, expected_files, faults_of_sdist, faults_of_wheel
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -21,16 +23,8 @@ ROOT = Path(__file__).parents[2]
 def test_a_wheel_installed_elsewhere_runs_the_command_and_the_loader(
     reference: Path, tmp_path: Path
 ) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
-    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"shardmill", "stages", "pipeline"}
-    assert {"pipeline/report/templates/page.html.j2", "shardmill/py.typed"} <= set(names)
-    assert {f"pipeline/inputs/declarations.{end}" for end in ("jsonl.zst", "txt")} <= set(names)
-    assert not [name for name in names if name.startswith("tests") or name.endswith(".toml")]
+    sdist, wheel = build(tmp_path, isolated=False)
+    assert faults_of_sdist(sdist) + faults_of_wheel(wheel) == []
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     subprocess.run([*pip, "--target", str(site), str(wheel)], check=True, capture_output=True)
@@ -58,6 +52,22 @@ def test_a_wheel_installed_elsewhere_runs_the_command_and_the_loader(
         text=True,
     )
     assert "shard-clm" in command.stdout
+
+
+def test_what_a_wheel_lacks_or_has_too_much_is_named(tmp_path: Path) -> None:
+    wheel = tmp_path / "shardmill.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in sorted(expected_files() - {"stages/py.typed"} | {"tests/test_wheel.py"}):
+            archive.writestr(name, "")
+        archive.writestr(
+            "shardmill-0.dist-info/METADATA", "Requires-Dist: numpy>=1.26\nRequires-Dist: ray\n"
+        )
+    assert faults_of_wheel(wheel) == [
+        "the wheel lacks stages/py.typed",
+        "the wheel has tests/test_wheel.py",
+        "the wheel lacks LICENSE",
+        "the wheel asks for ['numpy', 'ray'] at the base",
+    ]
 
 
 BASE = ("numpy", "pydantic", "xxhash")

@@ -12,10 +12,10 @@ from tests.stages.loading.test_dataset import EOS, write_dataset
 
 ROOT = Path(__file__).resolve().parents[2]
 TRANSFORMERS = {
-    "clm": "generated",
-    "mlm": "masks filled with",
-    "span_corruption": "gaps filled with",
-    "fim": "middle filled with",
+    "clm": r"prompt     \S.*\ngoes on    ",
+    "mlm": r"filled     .*\[.*\nin truth   .*\[.*\n\d+ of \d+ masks are right; \d+ different",
+    "span_corruption": r"text       .*<0>.*\nfilled     .*\nin truth   <0> ",
+    "fim": r"before     .*\nafter      .*\nfilled     .*\nin truth   ",
 }
 """What is shown of a model of each kind."""
 EACH = """
@@ -81,5 +81,7 @@ def trained(datasets: Path) -> str:
 
 
 @pytest.mark.parametrize(("kind", "shown"), TRANSFORMERS.items())
-def test_transformers_trains_and_generates(trained: str, kind: str, shown: str) -> None:
-    assert re.search(rf"{kind}: loss \d+\.\d+, 12 rows\n{shown} \[\d", trained), trained
+def test_transformers_trains_and_shows_texts_in_words(trained: str, kind: str, shown: str) -> None:
+    found = re.search(rf"{kind}: loss \d+\.\d+, 12 rows\n(\n.+?)(?=\n\w+: loss|\Z)", trained, re.DOTALL)
+    assert found, trained
+    assert len(re.findall(shown, found[1])) == 3, found[1]

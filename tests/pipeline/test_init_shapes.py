@@ -185,6 +185,13 @@ def test_a_delimiter_is_taken_that_all_rows_have_alike(text: str, delimiter: str
     assert delimiter_in(text, ",") == delimiter
 
 
+def test_the_usual_delimiter_stays_if_half_of_the_rows_fit_it_and_not_all_fit_another() -> None:
+    rows = ["a,b,c;d", *["1,2,3;4"] * 13, *["1,2;3"] * 6, "1,2,3"]
+    assert delimiter_in("\n".join(rows), ",") == ","
+    assert delimiter_in("\n".join(rows[:-1]), ",") == ",", "the other has fewer fields"
+    assert delimiter_in("\n".join(["a,b;c;d", *["1,2;3;4"] * 3, *["1;2;3"] * 2]), ",") == ";"
+
+
 HEADERLESS: dict[str, list[tuple[str, ...]]] = {
     "numbers": [("7", "short"), ("8", "also"), ("9", "this")],
     "sentences": [

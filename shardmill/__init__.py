@@ -40,6 +40,15 @@ if TYPE_CHECKING:
         export_tokenizer,
     )
     from pipeline.run_file.config import RunFile
+    from stages.errors import (
+        ConfigError,
+        DataError,
+        FormatError,
+        Interrupted,
+        ShardmillError,
+        Stopped,
+        VerificationError,
+    )
     from stages.loading.attention import dense_masks, flex_block_masks
     from stages.loading.batches import Batches
     from stages.loading.blend import Blend
@@ -71,13 +80,20 @@ __all__ = [
     "Batch",
     "Batches",
     "Blend",
+    "ConfigError",
+    "DataError",
+    "FormatError",
+    "Interrupted",
     "Loader",
     "Loss",
     "RunFile",
     "Sequence",
     "ShardDataset",
+    "ShardmillError",
     "Stage",
+    "Stopped",
     "TorchtitanLoader",
+    "VerificationError",
     "causal_lm_loss",
     "collate",
     "contrastive_loss",
@@ -129,6 +145,15 @@ _MODULES = {
         "export_tokenizer",
     ),
     "pipeline.run_file.config": ("RunFile",),
+    "stages.errors": (
+        "ConfigError",
+        "DataError",
+        "FormatError",
+        "Interrupted",
+        "ShardmillError",
+        "Stopped",
+        "VerificationError",
+    ),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
     "stages.loading.batches": ("Batches",),
     "stages.loading.blend": ("Blend",),

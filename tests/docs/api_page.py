@@ -22,6 +22,10 @@ GROUPS = {
         *("init", "RunFile", "plan", "forecast", "run", "verify", "open_run", "inspect"),
         *("find_document", "duplicates", "export", "export_stages", "export_texts", "export_tokenizer"),
     ),
+    "Errors": (
+        *("ShardmillError", "ConfigError", "DataError", "FormatError", "VerificationError"),
+        *("Stopped", "Interrupted"),
+    ),
 }
 HEAD = """\
 # Python API
@@ -76,6 +80,8 @@ def _described(name: str, value: Any, level: str, of: str = "") -> Iterator[str]
     elif name == "Batch":
         yield "```text\ndict[str, NDArray[Any]]\n```\n\nThe columns of a row or of several, by name.\n"
         return
+    elif isinstance(value, type) and issubclass(value, Exception):
+        yield f"```text\nclass {name}({value.__base__.__name__})\n```\n"
     elif name not in _HIDDEN:
         yield f"```text\n{_signature(name, value)}\n```\n"
     if document := inspect.getdoc(value):

@@ -178,7 +178,7 @@ class Sequence(Walk):
             )
 
     def state_dict(self, steps: int = 0) -> WalkState:
-        """Return what a walk goes on from, here or so many batches ahead, as plain JSON.
+        """Return the state to continue from, here or so many batches ahead, as plain JSON.
 
         It names the stages up to that place, and no later one.
         """
@@ -197,13 +197,13 @@ class Sequence(Walk):
         return state
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go where a state says, of a walk with any batch sizes and number of ranks.
+        """Go to the position of a state, which may be of other batch sizes or another number of ranks.
 
         Stages that are ahead of it may be others, and more or fewer. The stage that it is in must be of
         the same rows. It may last longer, or less long, but no less than it has lasted already.
 
         Raises:
-            ConfigError: the state is none, or of other stages; the message says which.
+            ConfigError: the state is not valid, or of other stages; the message says which.
         """
         if not isinstance(state, Mapping):
             raise ConfigError(f"state = {state!r}: must be what state_dict() gave")

@@ -56,7 +56,7 @@ class TorchtitanLoader:
         return self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go to the position of a state; an empty one, as torchtitan gives at the start, changes nothing."""
+        """Go to the position of a state; an empty one, as torchtitan gives first, changes nothing."""
         if state:
             self._loader.load_state_dict(state)
 

@@ -50,15 +50,15 @@ class SequencePosition(NamedTuple):
 class Sequence(Walk):
     """The batches of one rank, stage after stage; iterating moves it to the end of the last stage.
 
-    `sequence[n]` gives the n-th batch from here and moves nothing, so it is a map-style dataset of whole
-    batches. `len(sequence)` counts those that are left of all stages.
+    `sequence[n]` gives the n-th batch from here and does not move the position. So it is a map-style
+    dataset of complete batches. `len(sequence)` counts the batches that are left in all stages.
 
     Args:
         stages: in their order.
         rank: this process among those that train together.
-        world_size: how many they are.
-        last: what becomes of the rows at the end of a stage that do not fill a step: left out, filled
-            up with padding, or joined by the rows that come next in their own dataset.
+        world_size: the number of these processes.
+        last: what to do with the last rows of a stage that do not fill a step: leave them out (drop),
+            add rows of padding (pad), or add the next rows of their own dataset (carry).
 
     Raises:
         ConfigError: no stage, one without a step or with two lengths, two of one name, of two

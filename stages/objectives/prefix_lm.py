@@ -62,10 +62,10 @@ class PrefixLM(Objective):
     mode_token: ModeToken | None = None
     """Put before the inputs of an encoder-decoder; none by default."""
     pack_rows: bool = False
-    """Split whole packed rows, several documents together; else each document has rows of its own."""
+    """Split packed rows, which hold several documents. Without it, each document has its own rows."""
     pack_documents: bool = False
-    """Pack rows full of documents that do not see each other, each with a prefix of its own. For a
-    decoder alone."""
+    """Pack several documents into a row. They do not see each other, and each has its own prefix. Only
+    with `architecture = "decoder_only"`."""
     split: Literal["drawn", "source"] = "drawn"
     """`drawn`: each epoch draws the length of the prefix. `source`: in sources with `section_columns`,
     the last section is the target and the sections before it are the prompt; for documents of other

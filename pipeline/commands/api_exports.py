@@ -41,7 +41,7 @@ def export(  # noqa: PLR0913  # what the command takes
         to: folder of the export.
         split: one split; None exports all.
         epoch: the epoch that rows are drawn for.
-        columns: names of the columns of rows; none are those that the format writes by itself.
+        columns: the columns of rows to write; without it, those that the format chooses.
         stream: where progress is shown.
 
     Raises:
@@ -73,7 +73,7 @@ def export_stages(  # noqa: PLR0913  # what the command takes
         to: folder of the export.
         split: one split; None exports all.
         epoch: the epoch that rows are drawn for.
-        columns: names of the columns of rows; none are those that the format writes by itself.
+        columns: the columns of rows to write; without it, those that the format chooses.
         stream: where progress is shown.
 
     Raises:

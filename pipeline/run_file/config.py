@@ -78,12 +78,13 @@ class Source(FieldMapping, SourceMix):
     are replayed, with the ids that it gave them. It must have the tokenizer and the framing of this run.
     A folder stands for all its generations. See docs/sources.md."""
     exclude: tuple[str, ...] = ()
-    """Globs of files that are not read. One without "/", such as *.log, is held against the names of a
-    file and of each folder that it is in; another against the path below `root`, where ** is any number
-    of folders. Files that no source reads are counted and named by `plan`, the run and the report."""
+    """Globs of files that are not read. One without "/", such as *.log, is compared with the names of a
+    file and of each folder that it is in. A glob with "/" is compared with the path below `root`, where
+    ** is any number of folders. Files that no source reads are counted and named by `plan`, the run and
+    the report."""
     skip_unknown: bool = False
-    """Whether files whose ending no reader knows are not read, counted and named; otherwise one is
-    refused. A file that stands in `paths` by itself, without a wildcard, is always refused."""
+    """Whether files with an ending that no reader knows are skipped, counted and named. If not, the run
+    is refused. Such a file that `paths` names without a wildcard is always refused."""
     root: str | None = None
     """Folder that the documents' paths are relative to; by default the part of the glob before any
     wildcard."""
@@ -142,7 +143,8 @@ class Resources(Config):
     memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
     """What a node may hold: anonymous and shared memory of all processes of the run, Ray's included. A
     step that does not fit is refused, workers that do not fit are not started, and a task that takes
-    more is given up. The least is enough for the default settings and at most one worker."""
+    more is stopped. The least is enough for the default settings and at most one worker, but not to
+    train a tokenizer on the default sample: that needs 2.4 GiB."""
     keys_per_partition: int = Field(KEYS_PER_PARTITION, ge=16, le=1 << 26)
     """Keys in a partition of deduplication, on average. The keys of each band, and the digests of texts,
     are cut into ranges. Each range is one task, the owner of its keys, which takes about 100 bytes for
@@ -212,19 +214,18 @@ class Dataset(Config):
     """One dataset to make."""
 
     name: str
-    """Names its folder."""
+    """Name of the dataset and of its folder."""
     objective: AnyObjective = CausalLM()
     """What is learned from the rows; `kind` says which, "clm" unless given."""
     packing: PackingConfig | None = None
-    """Keys of its own, in place of the run's: `seq_len` and `strategy`. A key that is left out is the
-    run's. `shards` and `shard_size` are always the run's: all datasets share the shards of one token
-    store."""
+    """`seq_len` and `strategy` of this dataset. Without them, those of the run apply. `shards` and
+    `shard_size` are always the run's: all datasets share the shards of one token store."""
     mix: DatasetMix | None = None
-    """Keys of its own, in place of the run's `mix`, and how much of each source it has."""
+    """Settings of the mix of this dataset. Those that are left out are the run's."""
     materialized_epochs: int = Field(0, ge=0, le=1000)
-    """Epochs whose columns are also written out, for programs that read files alone; the bits are those
-    that the loader draws, of these epochs and of all others. Objectives that cannot be drawn from rows
-    have no other epochs, and one at least."""
+    """Number of epochs that are also written to disk, for programs that only read files. The loader
+    gives the same bits. Objectives that cannot be drawn from rows have only the epochs on disk, at least
+    one."""
 
     _name = field_validator("name")(_plain_name)
 

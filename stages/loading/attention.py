@@ -66,7 +66,7 @@ def dense_masks(
         device: where the masks are to be; None: where the batch is.
 
     Raises:
-        ConfigError: no attention known here.
+        ConfigError: the attention is unknown.
         DataError: a column that it needs is not there.
     """
     return {name: _dense(grid) for name, grid in _grids(batch, attention, device).items()}
@@ -87,7 +87,7 @@ def flex_block_masks(
         device: where the masks are to be; None: where the batch is.
 
     Raises:
-        ConfigError: no attention known here, or a torch without FlexAttention.
+        ConfigError: the attention is unknown, or this torch has no FlexAttention.
         DataError: a column that it needs is not there.
     """
     try:

@@ -79,17 +79,18 @@ class WalkPosition(NamedTuple):
 
 
 class Batches(Walk):
-    """The batches of one rank from where the walk stands; iterating moves it to the end of the epoch.
+    """The batches of one rank, from the current position; iterating moves it to the end of the epoch.
 
-    `batches[n]` gives the n-th batch from here and moves nothing, so it is a map-style dataset too, of
-    whole batches.
+    `batches[n]` gives the n-th batch from here and does not move the position. So `Batches` is also a
+    map-style dataset of complete batches.
 
     Args:
-        rows: what is walked over, from the beginning of its epoch on.
+        rows: a dataset or a Blend, read from the beginning of its epoch.
         batch_size: rows of a batch of this rank.
         rank: this process among those that train together.
-        world_size: how many they are.
-        last: what becomes of an epoch's last rows.
+        world_size: the number of these processes.
+        last: what to do with the last rows of an epoch that do not fill a step: leave them out (drop),
+            add rows of padding (pad), or add rows of the next epoch (carry).
 
     Raises:
         ConfigError: no such rank or `last`, or no rows for a single batch.
@@ -215,7 +216,7 @@ class Batches(Walk):
         return max(missing, 0) if self.last == "pad" else 0
 
     def state_dict(self, steps: int = 0) -> WalkState:
-        """Return what a walk goes on from, here or so many batches ahead, as plain JSON."""
+        """Return the state to continue from, here or so many batches ahead, as plain JSON."""
         epoch, position = self.place(steps)
         return {
             "version": _STATE_VERSION,
@@ -227,11 +228,11 @@ class Batches(Walk):
         }
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go where a state says, of a walk with any batch size and number of ranks.
+        """Go to the position of a state, which may be of another batch size or number of ranks.
 
         Raises:
-            ConfigError: the state is none, of other rows or another order, of no version known here, or
-                names a place that is none.
+            ConfigError: the state is not valid: it is of other rows, of another order or of an unknown
+                version, or its position does not exist.
         """
         if not isinstance(state, Mapping):
             raise ConfigError(f"state = {state!r}: must be what state_dict() gave")

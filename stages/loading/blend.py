@@ -37,7 +37,7 @@ class Blend:
     The datasets share the files that one alone would map at a time.
 
     Raises:
-        ConfigError: weights that are none, or datasets that do not go together.
+        ConfigError: a weight is not valid, or the datasets do not match.
         FormatError: the first rows of a dataset, which show its columns, were changed.
     """
 

@@ -53,8 +53,8 @@ def collate(
         device: where the tensors are to be; None: in main memory.
 
     Raises:
-        ConfigError: no attention known here, or none that such masks can express.
-        DataError: a column that it needs is not there.
+        ConfigError: the attention is unknown, or such masks cannot express it.
+        DataError: a column is missing.
     """
     if masks == "varlen":
         return _variable_length(batch, attention, device)

@@ -46,6 +46,9 @@ class ShardDataset(Sequence[Batch]):
     position_ids, from 0 in each document, and segment_ids, -1 on padding. What is drawn differs from
     epoch to epoch, and depends on nothing but the seed, the epoch and the row.
 
+    `manifest` holds what dataset.json says: `manifest.attention`, `manifest.vocab_size`,
+    `manifest.special_ids` and others. `objective` holds the settings of the objective.
+
     Args:
         reader: of the split.
         epoch: the pass over the data, which decides the order and the masks.

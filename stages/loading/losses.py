@@ -45,16 +45,16 @@ class Loss(NamedTuple):
 def causal_lm_loss(logits: Tensor, labels: Tensor, *, segment_ids: Tensor | None = None) -> Loss:
     """Return the loss of predicting each token from those before it.
 
-    Labels come unshifted and are shifted here: whoever shifts them before predicts the token after
-    the next.
+    This function shifts the labels. Do not shift them yourself, or the model learns to predict the token
+    after the next.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", 3.1.
 
     Args:
         logits: (N, L, V).
         labels: (N, L), the inputs themselves, -100 where there is no loss.
-        segment_ids: (N, L), the document within the row, -1 on padding; with them, no document's last
-            token is held to the first of the next.
+        segment_ids: (N, L), the document within the row, -1 on padding; with them, the last token of a
+            document does not predict the first one of the next.
     """
     return _cross_entropy(logits[:, :-1], next_labels(labels, segment_ids))
 
@@ -103,7 +103,7 @@ def replaced_token_loss(logits: Tensor, labels: Tensor) -> Loss:
     Source: Clark et al. 2020, "ELECTRA", section 2, arXiv 2003.10555.
 
     Args:
-        logits: (N, L), above 0 where a token is held for replaced.
+        logits: (N, L), above 0 where the model takes a token for a replaced one.
         labels: (N, L), 1 where a token was replaced, 0 elsewhere in the text, -100 on padding.
     """
     labelled = labels != IGNORED

@@ -89,8 +89,8 @@ def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[s
         (N, V, L), give one mask a view: (N V, L, L), view by view.
 
     Raises:
-        ConfigError: no attention known here.
-        DataError: a column that it needs is not there.
+        ConfigError: the attention is unknown.
+        DataError: a column is missing.
     """
     if attention == ENCODER_DECODER:
         input_length, width_in = column(batch, "input_length", attention), batch["input_ids"].shape[-1]

@@ -50,15 +50,15 @@ class SequencePosition(NamedTuple):
 class Sequence(Walk):
     """The batches of one rank, stage after stage; iterating moves it to the end of the last stage.
 
-    `sequence[n]` gives the n-th batch from here and moves nothing, so it is a map-style dataset of whole
-    batches. `len(sequence)` counts those that are left of all stages.
+    `sequence[n]` gives the n-th batch from here and does not move the position. So it is a map-style
+    dataset of complete batches. `len(sequence)` counts the batches that are left in all stages.
 
     Args:
         stages: in their order.
         rank: this process among those that train together.
-        world_size: how many they are.
-        last: what becomes of the rows at the end of a stage that do not fill a step: left out, filled
-            up with padding, or joined by the rows that come next in their own dataset.
+        world_size: the number of these processes.
+        last: what to do with the last rows of a stage that do not fill a step: leave them out (drop),
+            add rows of padding (pad), or add the next rows of their own dataset (carry).
 
     Raises:
         ConfigError: no stage, one without a step or with two lengths, two of one name, of two
@@ -178,7 +178,7 @@ class Sequence(Walk):
             )
 
     def state_dict(self, steps: int = 0) -> WalkState:
-        """Return what a walk goes on from, here or so many batches ahead, as plain JSON.
+        """Return the state to continue from, here or so many batches ahead, as plain JSON.
 
         It names the stages up to that place, and no later one.
         """
@@ -197,13 +197,13 @@ class Sequence(Walk):
         return state
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go where a state says, of a walk with any batch sizes and number of ranks.
+        """Go to the position of a state, which may be of other batch sizes or another number of ranks.
 
         Stages that are ahead of it may be others, and more or fewer. The stage that it is in must be of
         the same rows. It may last longer, or less long, but no less than it has lasted already.
 
         Raises:
-            ConfigError: the state is none, or of other stages; the message says which.
+            ConfigError: the state is not valid, or of other stages; the message says which.
         """
         if not isinstance(state, Mapping):
             raise ConfigError(f"state = {state!r}: must be what state_dict() gave")

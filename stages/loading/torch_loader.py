@@ -40,18 +40,18 @@ class _Numbers(Sampler[int]):
 
 
 class Loader(Generic[Walked]):
-    """An iterable of what is left of a walk, again and again, with a state that is exact to the row.
+    """An iterable of the batches that are left, again and again, with a state that is exact to the row.
 
-    Of `Batches` it gives the rest of the epoch, and next time the next epoch; of a `Sequence` it gives
-    the rest of all stages, once.
+    With `Batches`, an iteration gives the rest of the epoch, and the next one gives the next epoch. With
+    a `Sequence`, an iteration gives the rest of all stages, once.
 
     Args:
-        batches: this rank's walk; iterating moves it.
-        num_workers: processes that read ahead; 0 reads in this one.
-        collate: what makes tensors of a batch; None: each column as it is. It must be a function of a
-            module where workers are spawned.
-        start: how workers start; None: as torch does.
-        pin_memory: whether tensors are put where a GPU copies them from while it computes.
+        batches: of this rank; iterating moves their position.
+        num_workers: processes that read ahead, of each rank; 0 reads in this process.
+        collate: makes tensors of a batch; None takes each column as it is. If workers are spawned, it
+            must be a function of a module.
+        start: how workers start; None takes torch's default.
+        pin_memory: whether tensors are in pinned memory, from which a GPU copies while it computes.
     """
 
     def __init__(
@@ -138,11 +138,11 @@ class Loader(Generic[Walked]):
             raise
 
     def state_dict(self) -> WalkState:
-        """Return what a loader of any number of workers and ranks goes on from, as plain JSON."""
+        """Return the state, from which a loader of any number of workers and ranks continues."""
         return self.batches.state_dict()
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go where a state says."""
+        """Go to the position of a state."""
         self.batches.load_state_dict(state)
 
 

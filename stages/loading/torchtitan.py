@@ -52,11 +52,11 @@ class TorchtitanLoader:
                 yield titan_batch(batch)
 
     def state_dict(self) -> WalkState:
-        """Return what a loader of any number of ranks goes on from, as plain JSON."""
+        """Return the state, from which a loader of any number of ranks continues, as plain JSON."""
         return self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go where a state says; an empty state, as torchtitan gives at the start, changes nothing."""
+        """Go to the position of a state; an empty one, as torchtitan gives first, changes nothing."""
         if state:
             self._loader.load_state_dict(state)
 

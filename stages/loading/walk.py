@@ -56,11 +56,11 @@ class Walk(Sequence[Batch], ABC):
 
     @abstractmethod
     def state_dict(self, steps: int = 0) -> WalkState:
-        """Return what a walk goes on from, here or so many batches ahead, as plain JSON."""
+        """Return the state to continue from, here or so many batches ahead, as plain JSON."""
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
-        """Go where a state says, of a walk with any batch size and number of ranks."""
+        """Go to the position of a state, which may be of another batch size or number of ranks."""
 
 
 def read_field(state: Mapping[str, int | str], name: str) -> int | str:

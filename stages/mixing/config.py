@@ -25,8 +25,8 @@ class SourceMix(Config):
 
     epochs: float | None = Field(None, ge=0.0, le=LIMIT)
     """How many times each document of the source is seen, on average; 1 unless `share` is set. 0 leaves
-    the source out. With `mix.total_tokens`, sources with epochs fill what the shares leave, in the
-    proportion of their epochs."""
+    the source out. With `mix.total_tokens`, sources with epochs fill the tokens that the shares leave,
+    in proportion to their epochs."""
     share: float | None = Field(None, ge=0.0, le=1.0)
     """Part of the dataset's training tokens that are of this source, instead of `epochs`. Sources with
     epochs fill the rest."""
@@ -68,14 +68,13 @@ class Mix(Config):
     makes all equal. It applies within each source that has a share, and over all sources with epochs
     together. No document is seen more often than `max_epochs` says."""
     interleave: Literal["shuffle", "exact"] = "shuffle"
-    """How sources lie in the order of training. "shuffle": rows hold documents of all sources, and their
-    order is drawn, so that the shares of a window vary as those of a random sample. "exact": each row
-    holds documents of one source, and rows are dealt so that every window of the order has the
-    shares."""
+    """The order of sources in training. "shuffle": rows hold documents of all sources, in a random
+    order. So the shares of a window vary as in a random sample. "exact": each row holds documents of one
+    source, and rows are ordered so that every window has the shares."""
     missing: Literal["refuse", "leave_out"] = "refuse"
     """What becomes of a source that has a share but no training document: the run stops, or the source
-    is left out and the shares of the others are raised in proportion. Later generations of a run, which
-    may have files of some sources alone, leave out."""
+    is left out and the shares of the others are raised in proportion. Later generations of a run
+    always leave out such sources, because they may have files of some sources only."""
     tolerance: float = Field(0.005, gt=0.0, le=1.0)
     """Largest difference between the share of tokens that was asked for and what the rows hold, of any
     source; `verify` fails beyond it."""
@@ -85,8 +84,8 @@ class DatasetMix(Mix):
     """A dataset's own mix: keys that are left out are those of the run's `mix`."""
 
     sources: dict[str, SourceMix] = Field(default_factory=dict)
-    """By name: how much of the source this dataset has, in place of what the source itself says."""
+    """By name: how much of the source this dataset has. It replaces what the source says."""
     after: str | None = None
     """Name of a dataset of this run that is trained on before this one, as an earlier stage of a
-    curriculum. Documents that it has shown come last here: none is repeated before all others of its
-    source, language and level of weight were seen."""
+    curriculum. Documents that it has shown come last here: no document is repeated before all others of
+    its source, language and level of weight were seen."""

@@ -65,8 +65,8 @@ class BART(Objective):
     kind: Literal["bart"] = "bart"
     """Names the objective."""
     preset: Literal["mbart"] | None = None
-    """mbart sets what is not given here to the values of its paper: mask_ratio 0.35, poisson_lambda 3.5,
-    permute_probability 1."""
+    """`mbart` sets keys that are not given to the values of its paper: mask_ratio 0.35, poisson_lambda
+    3.5, permute_probability 1."""
     mask_ratio: float = Field(0.3, ge=0.0, le=1.0)
     """Share of the tokens that masks hide, rounded up."""
     poisson_lambda: float = Field(3.0, ge=0.5, le=64.0)
@@ -76,8 +76,8 @@ class BART(Objective):
     rotate_probability: float = Field(0.0, ge=0.0, le=1.0)
     """Share of the rows that begin at another of their tokens."""
     permute_probability: float = Field(0.0, ge=0.0, le=1.0)
-    """Share of the rows whose sentences stand in another order, before any other noise; such rows are
-    written out by epochs."""
+    """Share of the rows whose sentences get another order, before any other noise. Each epoch is then
+    written to disk."""
     pack_rows: bool = False
     """Whether rows are packed and noised as a whole, across documents; else a row holds one piece of a
     document."""

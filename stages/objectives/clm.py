@@ -32,12 +32,11 @@ class CausalLM(Objective):
     kind: Literal["clm"] = "clm"
     """Names the objective."""
     mask_first_token: bool = False
-    """No loss on the first token of a segment, which nothing in its document comes before."""
+    """No loss on the first token of a segment, because no token of its document comes before it."""
     loss: Literal["all", "targets"] = "all"
-    """all is a loss on every token; targets a loss on the last section of each document alone, with the
-    EOS that closes it, where its source has `section_columns`: a target behind its prompt; and on the
-    chosen turns of dialogues, where it has `chat`. Documents of other sources have a loss on every
-    token."""
+    """`all`: every token has a loss. `targets`: in sources with `section_columns`, only the last section
+    of a document and its EOS have a loss; in sources with `chat`, only the chosen turns. Documents of
+    other sources have a loss on every token."""
 
     @model_serializer(mode="wrap")
     def _as_before(self, content: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:

@@ -60,19 +60,19 @@ class ReplacedTokens(Objective):
     mask_probability: float = Field(0.15, gt=0.0, le=1.0)
     """Share of the positions without a special id that are selected."""
     selection: Literal[Selection.BERNOULLI, Selection.EXACT] = Selection.BERNOULLI
-    """bernoulli selects each position alone; exact selects the same share of every row, one position at
-    least."""
+    """`bernoulli` selects each position independently. `exact` selects the same share of every row, at
+    least one position."""
     generator: Generator = Generator.UNIFORM
-    """uniform draws any ordinary id alike; unigram draws ids by their frequency in the shard; model asks
-    `model`, so that rows are written out by epochs."""
+    """`uniform` draws each ordinary id with the same probability. `unigram` draws ids by their frequency
+    in the shard. `model` asks `model`; each epoch is then written to disk."""
     model: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
     """The generator as "package.module:function", importable wherever a worker runs. Called once with
     the vocabulary, it gives the callable that `stages.objectives.generated` describes."""
     mask_share: float = Field(0.85, ge=0.0, le=1.0)
-    """Share of the selected positions at which the model sees the mask; at others it sees the token. Of
-    no effect but on model."""
+    """Share of the selected positions at which the model sees the mask; at others it sees the token.
+    Only with `generator = "model"`."""
     temperature: float = Field(1.0, gt=0.0)
-    """By which the model's logits are divided. Of no effect but on model."""
+    """The number that divides the model's logits. Only with `generator = "model"`."""
 
     @model_validator(mode="after")
     def _a_model_is_named(self) -> "ReplacedTokens":

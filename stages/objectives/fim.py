@@ -62,16 +62,17 @@ class FIM(Objective):
     kind: Literal["fim"] = "fim"
     """Names the objective."""
     level: Literal["token", "character"] = "token"
-    """What is cut: tokens, or the text that they decode to, whose parts are encoded anew, so that a
-    model meets cuts within words. The latter needs the tokenizer and is written out by epochs."""
+    """What is cut: tokens, or the text that they decode to. With "character", the parts are encoded
+    again, so a model also sees cuts within words. It needs the tokenizer, and each epoch is written to
+    disk."""
     unit: Literal["segment", "document"] = "segment"
-    """What is transformed: each document's part of a row by itself, or whole documents alone, so that
-    one that lies in several rows stays plain. Of no effect but on characters."""
+    """What is transformed: each document's part of a row by itself, or complete documents only, so that
+    one that lies in several rows stays unchanged. Only with `level = "character"`."""
     document_fraction: float = Field(1.0, ge=0.0, le=1.0)
-    """Share of the documents that are ever transformed, the same in each epoch. Of no effect but on
-    characters."""
+    """Share of the documents that are ever transformed, the same in each epoch. Only with
+    `level = "character"`."""
     sources: dict[str, FIMRates] = Field({})
-    """Rates of their own for some sources, by name. Of no effect but on characters."""
+    """Separate rates for some sources, by name. Only with `level = "character"`."""
     fim_rate: float = Field(0.5, ge=0.0, le=1.0)
     """Share of the segments that are transformed; the others stay as they are."""
     fim_spm_rate: float = Field(0.5, ge=0.0, le=1.0)
@@ -79,8 +80,9 @@ class FIM(Objective):
     train_on_sentinels: bool = True
     """Whether the three special ids of a transformed segment have a loss too."""
     loss: Literal["all", "middle"] = "all"
-    """Where a transformed segment has a loss: on all its tokens, or on the middle and the EOS behind it
-    alone, so that `train_on_sentinels` is of no effect. Segments that stay plain have all of it."""
+    """Where a transformed segment has a loss: on all its tokens, or only on the middle and the EOS after
+    it. With "middle", `train_on_sentinels` changes nothing. Other segments have a loss on every
+    token."""
 
     @model_validator(mode="after")
     def _documents_are_known_to_characters_alone(self) -> "FIM":

@@ -12,11 +12,11 @@ class LearningConfig(Config):
     """Sizes and gates of the learning check; what is not set depends on the objective."""
 
     learning: bool = True
-    """Whether a model is trained on the shards; if not, the exact checks decide alone."""
+    """Whether a model is trained on the shards. Without it, only the exact checks decide."""
 
     full: bool = False
-    """Whether two more models are trained on the labels, and one on labels that are put together anew
-    from the stored tokens: as much again, and half as much."""
+    """Train three more models: two on the labels with other seeds, and one on labels rebuilt from the
+    stored tokens. Training then takes about 2.5 times as long."""
 
     max_ids: int | None = Field(None, ge=2)
     """Ids the tiny model knows, the unknown id of all rarer ones among them: 2,048 for clm, masks

@@ -103,16 +103,16 @@ class MaskedLM(Objective):
     mask_probability: float = Field(0.15, gt=0.0, le=1.0)
     """Share of the positions without a special id that are selected."""
     selection: Selection = Selection.BERNOULLI
-    """bernoulli selects each position alone; exact selects the same share of every row, one position at
-    least; whole_word selects each word alone, with all its tokens; ngram selects runs of words, up to
-    the same share of every row."""
+    """`bernoulli` selects each position independently. `exact` selects the same share of every row, at
+    least one position. `whole_word` selects words independently, each with all its tokens. `ngram`
+    selects sequences of words, up to the same share of every row."""
     mask_share: float = Field(0.8, ge=0.0, le=1.0)
     """Share of the selected positions that show the mask."""
     random_share: float = Field(0.1, ge=0.0, le=1.0)
     """Share that shows a random ordinary id; the rest shows the token itself."""
     max_ngram: int = Field(3, ge=1, le=16)
-    """Words of the longest n-gram; n words are drawn with a probability proportional to 1 / n. Of no
-    effect but on ngram."""
+    """Words of the longest n-gram; n words are drawn with a probability proportional to 1 / n.
+    Only with `selection = "ngram"`."""
 
     @model_validator(mode="after")
     def _shares_leave_room(self) -> "MaskedLM":

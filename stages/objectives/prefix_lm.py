@@ -55,21 +55,21 @@ class PrefixLM(Objective):
     kind: Literal["prefix_lm"] = "prefix_lm"
     """Names the objective."""
     architecture: Literal["decoder_only", "encoder_decoder"] = "decoder_only"
-    """decoder_only keeps a row whole, with a prefix that is seen both ways; encoder_decoder makes inputs
-    of the prefix and targets of the rest."""
+    """`decoder_only` keeps a row together, with attention in both directions inside its prefix.
+    `encoder_decoder` makes inputs of the prefix and targets of the rest."""
     target_density: float = Field(0.5, gt=0.0, le=0.5)
-    """Mean share of the tokens that are to be said; the prefix has at least 1 - 2 target_density."""
+    """Mean share of the tokens after the prefix; the prefix has at least 1 - 2 target_density."""
     mode_token: ModeToken | None = None
     """Put before the inputs of an encoder-decoder; none by default."""
     pack_rows: bool = False
-    """Split whole packed rows, several documents together; else each document has rows of its own."""
+    """Split packed rows, which hold several documents. Without it, each document has its own rows."""
     pack_documents: bool = False
-    """Pack rows full of documents that do not see each other, each with a prefix of its own. For a
-    decoder alone."""
+    """Pack several documents into a row. They do not see each other, and each has its own prefix. Only
+    with `architecture = "decoder_only"`."""
     split: Literal["drawn", "source"] = "drawn"
-    """drawn makes prefixes of lengths of their own in every epoch; source takes the prompt and the
-    target that a source with `section_columns` names, of which the last section is the target, and
-    draws for documents of other sources."""
+    """`drawn`: each epoch draws the length of the prefix. `source`: in sources with `section_columns`,
+    the last section is the target and the sections before it are the prompt; for documents of other
+    sources the length is drawn."""
 
     @model_validator(mode="after")
     def _mode_token_has_inputs(self) -> "PrefixLM":

@@ -54,11 +54,11 @@ class SimCSE(Objective):
     kind: Literal["simcse"] = "simcse"
     """Names the objective."""
     views: Literal["identical", "cropped", "pairs", "triples"] = "identical"
-    """identical shows the row twice; cropped shows two pieces of it; pairs and triples show the sections
-    of documents whose source has one `section_columns` or two: a text, another that belongs to it and,
-    of triples, one that does not."""
+    """`identical` shows the row twice, and `cropped` shows two pieces of it. `pairs` shows a text and
+    another that belongs to it; `triples` also shows one that does not. For these two, the source has one
+    or two `section_columns`."""
     crop_ratio: float = Field(0.75, ge=0.5, le=1.0)
-    """Share of the tokens in each piece, rounded up. Of no effect but on cropped."""
+    """Share of the tokens in each piece, rounded up. Only with `views = "cropped"`."""
 
     @property
     def from_source(self) -> bool:

@@ -72,7 +72,7 @@ class SpanCorruption(Objective):
     mode_token: ModeToken | None = None
     """Put before the inputs; none by default."""
     pack_rows: bool = False
-    """Corrupt whole packed rows, several documents together; else each document has rows of its own."""
+    """Corrupt packed rows, which hold several documents. Without it, each document has its own rows."""
 
     @model_validator(mode="after")
     def _text_separates_spans(self) -> "SpanCorruption":

@@ -80,7 +80,7 @@ class UL2(Objective):
     s_density: float = Field(0.25, gt=0.0, le=0.5)
     """Mean share of the text that the prefix denoiser leaves to be said."""
     pack_rows: bool = False
-    """Draw whole packed rows, several documents together; else each document has rows of its own."""
+    """Draw packed rows, which hold several documents. Without it, each document has its own rows."""
 
     @model_validator(mode="after")
     def _weights_are_of_the_preset(self) -> "UL2":

@@ -31,9 +31,9 @@ class PackingConfig(Config):
     seq_len: int = Field(512, ge=2, le=1 << 20)
     """Tokens in a row."""
     strategy: Strategy = Strategy.BEST_FIT
-    """best_fit cuts only documents longer than a row; concat cuts wherever a row ends; document gives
-    each document rows of its own, the last one short; full lays whole sentences end to end, so that rows
-    end where sentences do."""
+    """`best_fit` cuts only documents that are longer than a row. `concat` cuts wherever a row ends.
+    `document` gives each document its own rows, of which the last may be short. `full` puts complete
+    sentences one after the other, so rows end where sentences end."""
     shard_size: ByteSize = Field(ByteSize(512 << 20), ge=1 << 16, validate_default=True)
     """Text that a shard is made from; its token file is about half as large."""
     shards: int | None = Field(None, ge=1, le=1 << 24)

@@ -42,17 +42,17 @@ class FieldMapping(Config):
     text_column: str = Field(_TEXT, min_length=1)
     """The field that holds the text."""
     section_columns: tuple[str, ...] = Field((), max_length=7)
-    """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
-    entails and what contradicts it. Sections follow each other as they are, with nothing between."""
+    """Fields whose texts follow the first one, each as its own section: for example the answer to a
+    prompt. Sections follow each other as they are, with nothing between."""
     chat: ChatConfig | None = None
-    """Dialogues in place of texts: `{ template = "chatml" }`. Then there is no `text_column`."""
+    """Dialogues instead of texts: `{ template = "chatml" }`. Then there is no `text_column`."""
     id_column: str | None = None
     """The field that holds the user's own id, kept beside ours; none by default. Any field that
     a source names may be inside of others, as `meta.id`; one at the top level whose own name holds the
     dots comes first. It is refused if no record of the source has it. A document whose id is over 4,096
     bytes is dropped and counted."""
     keep_columns: tuple[str, ...] = Field((), max_length=16)
-    """Fields whose values go along with the document to the documents.parquet of its shard, a column
+    """Fields whose values are kept beside the document in the documents.parquet of its shard, one column
     each: `url` as `record.url`, `meta.quality` as `record.meta.quality`. A string is itself, any other
     value its JSON text; absent and null are null. A value over 4,096 bytes, or nested over 64 deep, is
     null too, and counted. A field is refused if no record of the source has it."""

@@ -45,20 +45,20 @@ class Preset(StrEnum):
 
 
 class Framing(Config):
-    """What stands around every document, or around every row."""
+    """Special ids at the beginning and the end of every document, or of every row."""
 
     preset: Preset | None = None
-    """What a kind of model expects: gpt2 and t5 (EOS behind each document, as without a preset), llama
-    and roberta (BOS before it, EOS behind), bert (CLS before it, SEP behind); or `tokenizer`: what the
-    post-processor of the tokenizer.json puts around a text."""
+    """What a kind of model expects. `gpt2` and `t5`: EOS after each document, as without a preset.
+    `llama` and `roberta`: BOS before and EOS after it. `bert`: CLS before and SEP after it. `tokenizer`:
+    what the post-processor of the tokenizer.json puts around a text."""
     begin: Literal["bos", "cls"] | None = None
     """The special id before each document, if there is no preset; none by default."""
     end: Literal["eos", "sep"] = "eos"
-    """The special id behind each document, if there is no preset."""
+    """The special id after each document, if there is no preset."""
     per: Literal["document", "row"] = "document"
-    """What the special ids stand around. document: each document, whose ids they are, so that a row that
-    begins in the middle of one has none before it. row: each row of each dataset begins with the one and
-    ends in the other, as BERT and RoBERTa expect; documents are still closed, but not begun."""
+    """`document`: the special ids are around each document. A row that begins in the middle of a
+    document then has none before it. `row`: they are around each row of each dataset, as BERT and
+    RoBERTa expect. Documents then have the id after them, but none before them."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "Framing":

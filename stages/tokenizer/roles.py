@@ -61,7 +61,7 @@ class SpecialPieces(Config):
     bos: str | int | None = None
     """Begins the inputs of `bart`."""
     eos: str | int | None = None
-    """Closes every document; no dataset can do without."""
+    """The end of every document; every dataset needs it."""
     pad: str | int | None = None
     """Fills rows. If there is none, EOS does, for `clm` alone."""
     cls: str | int | None = None

@@ -27,13 +27,13 @@ class VocabularyPolicy(SamplingConfig):
     """What a trained tokenizer does with digits, white space and the user's own symbols."""
 
     digits: Literal["single", "threes", "whole"] | None = None
-    """Pieces of digits. single: each digit is a token. threes: digits are taken in threes from the left,
-    12345 as 123 and 45. whole: as learned, up to whole numbers. Without it, SentencePiece models have
-    single digits, and `pre_tokenizer` says what byte-level BPE has. In SentencePiece's BPE, threes are
-    groups of the digits 0 to 9, and all of the 1,100 groups have a piece."""
+    """Pieces of digits. `single`: each digit is a token. `threes`: three digits are a token, from the
+    left, so 12345 is 123 and 45. `whole`: as learned, up to complete numbers. Without it, SentencePiece
+    models have single digits, and `pre_tokenizer` decides for byte-level BPE. In SentencePiece's BPE,
+    `threes` are groups of the digits 0 to 9, and all of the 1,100 groups have a piece."""
     indentation: bool = False
-    """Whether runs of 2 to 16 spaces are units. Each has a piece, a longer run is as many of 16 and a
-    rest, and pieces can hold line feeds and the indentation behind them. For SentencePiece's BPE."""
+    """Whether each run of 2 to 16 spaces has a piece. A longer run is cut into runs of 16 and a rest.
+    Pieces can also hold line feeds with the indentation after them. For SentencePiece's BPE."""
     user_symbols: tuple[str, ...] = ()
     """Texts that get one token each wherever they are written, such as "<br>". The longest counts. Not
     for unigram models, in which other pieces can reach over them."""

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from pipeline.commands import export
 from pipeline.commands.export_folder import (
-    Identity,
     read_summary,
     refuse_overlap,
     refuse_target,
@@ -105,8 +104,8 @@ def _refuse_target(request: QuickRequest) -> bool:
         refuse_target(to)
     refuse_overlap(to, request.folder)
     if finished is not None:
-        splits = finished.identity.splits  # known when the run is done
-        wanted = Identity(format=request.format, dataset=DATASET, epoch=0, splits=splits)
+        known = finished.identity  # its splits and columns are those of a run that is done
+        wanted = known.model_copy(update={"format": request.format, "dataset": DATASET, "epoch": 0})
         require_same(to, finished.identity, wanted)
         require_there(to, finished)
     return finished is not None

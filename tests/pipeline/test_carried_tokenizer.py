@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from pipeline.commands import export as export_module
+from pipeline.commands import export_parts
 from pipeline.commands.export_folder import DonePart, keep_part
 from stages.export.carried_tokenizer import carried_tokenizer
 from stages.export.source import open_source
@@ -88,7 +88,7 @@ def test_an_export_carries_the_folder_and_its_bytes_do_not_depend_on_a_kill(
         keep_part(folder, done)
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_module, "keep_part", die_behind)
+        patch.setattr(export_parts, "keep_part", die_behind)
         with pytest.raises(EndOfProcess):
             export(run, tmp_path / "killed")
     half = tmp_path / "killed.partial" / "tokenizer" / "tokenizer.json"

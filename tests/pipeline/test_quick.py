@@ -17,7 +17,7 @@ import tokenizers
 from commit_seals import vouched
 from tokenizers import models, pre_tokenizers
 
-from pipeline.commands import export as export_module
+from pipeline.commands import export_parts
 from pipeline.commands.export_folder import keep_part
 from pipeline.commands.quick import QuickRequest, quick_export, run_file
 from pipeline.report.terminal import print_quick
@@ -167,7 +167,7 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
             keep_part(place, part)
             raise Killed
 
-        patch.setattr(export_module, "keep_part", keep_and_die)
+        patch.setattr(export_parts, "keep_part", keep_and_die)
         with pytest.raises(Killed):
             quick(to=Path("half"))
     quick(to=Path("half"))

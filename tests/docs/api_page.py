@@ -81,7 +81,7 @@ def _described(name: str, value: Any, level: str, of: str = "") -> Iterator[str]
         yield "```text\ndict[str, NDArray[Any]]\n```\n\nThe columns of a row or of several, by name.\n"
         return
     elif isinstance(value, type) and issubclass(value, Exception):
-        yield f"```text\nclass {name}({value.__base__.__name__})\n```\n"
+        yield f"```text\nclass {name}({value.__bases__[0].__name__})\n```\n"
     elif name not in _HIDDEN:
         yield f"```text\n{_signature(name, value)}\n```\n"
     if document := inspect.getdoc(value):

@@ -54,6 +54,7 @@ from stages.store.digests import FileDigest, digest_file
 
 READ_ME = "READ.md"
 FOLDER = "EXPORT"
+_WAY_OUT = "`shardmill verify {folder}` names what is wrong"
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,28 @@ def _files(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 def _write_file(
     request: TextsRequest, kept: KeptUnits, name: str, units: Sequence[Unit], files: ExportFiles
 ) -> None:
-    """Write the kept documents of some units of one source; no file if there are none."""
-    tables = _texts(request.folder, kept, units)
+    """Write the kept documents of some units of one source; no file if there are none.
+
+    Raises:
+        FormatError: other documents were written than those that the units' masks keep.
+    """
+    written = 0
+
+    def counted() -> Iterator[pa.Table]:
+        nonlocal written
+        for table in _texts(request.folder, kept, units):
+            written += table.num_rows
+            yield table
+
+    tables = counted()
     first = next(tables, None)
     if first is not None:
         request.format.write(name, chain([first], tables), files)
+    if written != (masked := sum(_count(request, units))):
+        raise FormatError(
+            f"{request.folder}: {written:,} documents were written to {name}, but step {kept.step} kept"
+            f" {masked:,} of its units; {_WAY_OUT.format(folder=request.folder)}"
+        )
 
 
 def _texts(folder: Path, kept: KeptUnits, units: Sequence[Unit]) -> Iterator[pa.Table]:
@@ -204,12 +222,12 @@ def _require_committed(place: Path, digest: FileDigest | None) -> None:
 
 
 def _write_about(request: TextsRequest, kept: KeptUnits, files: ExportFiles) -> None:
-    """Compare what was written with what was kept, and write how it is read."""
-    written = sum(_count(request, kept))
-    if written != kept.documents:
+    """Compare the masks, to which each file was held, with the step's record; write how it is read."""
+    masked = sum(_count(request, kept.units))
+    if masked != kept.documents:
         raise FormatError(
-            f"{request.folder}: {written:,} kept documents were read, but step {kept.step} kept"
-            f" {kept.documents:,}; `shardmill verify {request.folder}` names what is wrong"
+            f"{request.folder}: the masks of the units keep {masked:,} documents, but step {kept.step}"
+            f" kept {kept.documents:,}; {_WAY_OUT.format(folder=request.folder)}"
         )
     lines = [
         f"# Texts for {request.format.client}",
@@ -226,10 +244,10 @@ def _write_about(request: TextsRequest, kept: KeptUnits, files: ExportFiles) -> 
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
 
 
-def _count(request: TextsRequest, kept: KeptUnits) -> Iterator[int]:
+def _count(request: TextsRequest, units: Sequence[Unit]) -> Iterator[int]:
     """Yield how many documents of each unit its mask keeps."""
     workspace = Workspace(request.folder, request.folder)
-    return (int(kept_mask(workspace, unit).sum()) for unit in kept.units)
+    return (int(kept_mask(workspace, unit).sum()) for unit in units)
 
 
 def _content(kept: KeptUnits) -> str:

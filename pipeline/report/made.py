@@ -57,7 +57,7 @@ def made_of(file: RunFile, output: Path) -> MadeContent:
         spans[event.attempt] = first, event.time
     workers = [event.workers for event in events if event.workers is not None]
     return {
-        "shardmill": version("shardmill"),
+        "shardmill": _own_version(),
         "python": platform.python_version(),
         "libraries": dict(_versions()),
         "began": _instant(events[0].time) if events else None,
@@ -79,6 +79,14 @@ def _events(output: Path) -> Iterator[_Logged]:
 
 def _instant(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _own_version() -> str:
+    """Return the installed version; a folder of the code that is not installed has none."""
+    try:
+        return version("shardmill")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _versions() -> Iterator[tuple[str, str]]:

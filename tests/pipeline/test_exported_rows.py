@@ -5,16 +5,20 @@ Kept texts are exported whole: those of the last step that decides what is kept,
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
 import shardmill
+from pipeline.commands import export_texts
+from pipeline.steps.units import kept_groups
 from stages.errors import ConfigError, FormatError
 from stages.export.collator import collator
 from stages.export.source import open_source
@@ -172,6 +176,18 @@ def test_the_texts_are_those_that_were_kept(run: Path, tmp_path: Path, format_: 
     again = shardmill.export_texts(run, format_, tmp_path / "again")
     assert again["files"] == report["files"]
     assert shardmill.export_texts(run, format_, tmp_path / "out")["already"]
+
+
+def test_a_document_that_is_not_written_is_an_error(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shorter(*arguments: Any) -> Iterator[pa.Table]:
+        return (table.slice(1) for table in kept_groups(*arguments))
+
+    monkeypatch.setattr(export_texts, "kept_groups", shorter)
+    with pytest.raises(FormatError, match=r"documents were written to .*\.jsonl, but step .* kept"):
+        shardmill.export_texts(run, "text-jsonl", tmp_path / "out")
+    assert not (tmp_path / "out" / "export.json").exists()
 
 
 def test_texts_need_no_more_of_a_run_than_deduplication(small_corpus: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from importlib.metadata import PackageNotFoundError
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
 
+from pipeline.report import made as made_module
 from pipeline.report.flow import flow_stages
 from pipeline.report.made import made_of
 from pipeline.report.marked import marked
@@ -184,6 +186,18 @@ def test_how_it_was_made_names_what_differs_from_the_defaults(
     assert made["workers"] == 0
     assert made_of(file, run)["began"] == made["began"]
     assert made_of(file, run.parent / "none")["began"] is None
+
+
+def test_code_that_is_not_installed_writes_reports_too(
+    finished: tuple[Path, RunFile, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version_of(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(made_module, "version", version_of)
+    run, file, _ = finished
+    assert made_of(file, run)["shardmill"] == "not installed"
+    assert made_of(file, run)["libraries"] == {}
 
 
 def test_all_steps_reasons_and_gates_have_words() -> None:

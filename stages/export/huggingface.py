@@ -6,13 +6,15 @@
                    SPLIT/state.json                    the files in order, and the split
     hf-parquet     SPLIT/SPLIT-NNNNN-of-MMMMM.parquet
 
-One file a shard. A column of one value a row is that type; any other is a list of fixed size, of two
-axes a list of lists, so a batch of n rows of L tokens is one buffer of n L values. All columns have as
+One file a shard. A column of one value a row is that type; any other is a list, of two axes a list of
+lists. All lists of a column have the same length, so a batch of n rows of L tokens is one buffer of n L
+values. They are not lists of fixed size, because axolotl reads no labels from those. All columns have as
 many values as there are rows, and none is null.
 """
 
 import glob
 import json
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -29,18 +31,20 @@ from stages.export.staged import ExportedStage, TrainerStages
 
 
 def arrow_type(column: ColumnType) -> pa.DataType:
-    """Return the type of a column: of its dtype, in a list of fixed size for each axis."""
+    """Return the type of a column: of its dtype, in a list for each axis."""
     found = pa.from_numpy_dtype(np.dtype(column.dtype))
-    for size in reversed(column.shape):
-        found = pa.list_(found, size)
+    for _ in column.shape:
+        found = pa.list_(found)
     return found
 
 
 def arrow_array(values: NDArray[np.integer]) -> pa.Array:
-    """Return (N, ...) values as N lists of fixed size, of the same memory where Arrow can."""
+    """Return (N, ...) values as N lists, of the same memory where Arrow can."""
     found = pa.array(values.reshape(-1))
-    for size in reversed(values.shape[1:]):
-        found = pa.FixedSizeListArray.from_arrays(found, size)
+    for axis in range(values.ndim - 1, 0, -1):
+        lists, size = math.prod(values.shape[:axis]), values.shape[axis]
+        ends = np.arange(lists + 1, dtype=np.int32) * np.int32(size)
+        found = pa.ListArray.from_arrays(pa.array(ends), found)
     return found
 
 

@@ -196,8 +196,9 @@ def _columns(table: pa.Table) -> dict[str, NDArray[np.integer]]:
     found = {}
     for name in table.column_names:
         column, shape = table.column(name).combine_chunks(), [table.num_rows]
-        while pa.types.is_fixed_size_list(column.type):
-            shape.append(column.type.list_size)
+        while pa.types.is_list(column.type):
+            (size,) = column.value_lengths().unique().to_pylist() or [0]
+            shape.append(size)
             column = column.flatten()
         assert column.null_count == 0
         found[name] = column.to_numpy(zero_copy_only=False).reshape(shape)

@@ -131,6 +131,7 @@ TRAINERS = (
             "art",
             "colorama",
             "datasets==5.0.1",
+            "evaluate==0.4.6",
             "fastcore",
             "fire",
             "langdetect",

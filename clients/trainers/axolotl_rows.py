@@ -4,13 +4,16 @@ import json
 import os
 from pathlib import Path
 
+from stubs import stand_in
+
+stand_in("wandb")
 os.environ["AXOLOTL_DO_NOT_TRACK"] = "1"
 
-from axolotl.cli.config import load_cfg  # after the switch that it reads
-from axolotl.common.datasets import load_datasets
-from axolotl.train import setup_model_and_trainer
-from hugging_face import make_model, make_tokenizer, train
-from watched import LEARNING_RATE, Facts, read_facts, tell
+from axolotl.cli.config import load_cfg  # noqa: E402  # after the switch that it reads
+from axolotl.common.datasets import load_datasets  # noqa: E402
+from axolotl.train import setup_model_and_trainer  # noqa: E402
+from hugging_face import make_model, make_tokenizer, train  # noqa: E402
+from watched import LEARNING_RATE, Facts, read_facts, tell  # noqa: E402
 
 
 def _write_config(facts: Facts) -> Path:

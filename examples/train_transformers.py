@@ -43,7 +43,7 @@ from shardmill import Batch, Batches, Loader, ShardDataset, collate, next_labels
 
 BATCH_ROWS, WIDTH, LAYERS, HEADS = 4, 128, 2, 4
 NEW_TOKENS = 32
-STEPS = {"clm": 1500, "fim": 1500, "mlm": 2200, "span_corruption": 1400}
+STEPS = {"clm": 1500, "fim": 1500, "mlm": 2200, "span_corruption": 1150}
 """One or two minutes of each kind on two cores."""
 SHOWN = 3
 """Texts of the validation split that are filled or continued."""

@@ -1,7 +1,7 @@
 """Stand-ins for packages that a trainer imports, but does not need in order to read rows and to train.
 
 They are left out because PyPI's wheels ask for another build of torch (torchvision, torchaudio), or
-because they are clients of a service (mcli).
+because they are clients of a service (mcli, wandb).
 """
 
 import sys

@@ -73,8 +73,8 @@ def test_plan_refuses_what_run_refuses_for_memory(tmp_path: Path) -> None:
     assert said[0] == said[1]
     assert "set it to 1280MiB or more, or set ingest.max_document_bytes to 32MiB or less" in said[0]
     # With no Ray there is room: in a process of its own, because this one holds what earlier tests left.
-    command = [sys.executable, "-m", "pipeline.main", *RUN_IT, "--until", "scan"]
-    scanned = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    scan = [sys.executable, "-m", "pipeline.main", *RUN_IT, "--until", "scan"]
+    scanned = subprocess.run(scan, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert scanned.returncode == 0, scanned.stderr
 
 

@@ -1,7 +1,7 @@
 """The command line: parses, calls one function; `pipeline.commands.boundary` makes one line of an error.
 
 Exit codes: 0 done; 1 unexpected error; 2 usage, config or input; 3 a check or gate failed; 75 stopped,
-run again to resume; 130 Ctrl-C, likewise.
+run again to resume; 130 Ctrl-C, likewise; 137 killed by the system, likewise.
 """
 
 import os

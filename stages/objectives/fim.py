@@ -67,7 +67,8 @@ class FIM(Objective):
     disk."""
     unit: Literal["segment", "document"] = "segment"
     """What is transformed: each document's part of a row by itself, or complete documents only, so that
-    one that lies in several rows stays unchanged. Only with `level = "character"`."""
+    one that lies in several rows stays unchanged. To be set only with `level = "character"`; by
+    tokens it is always each part."""
     document_fraction: float = Field(1.0, ge=0.0, le=1.0)
     """Share of the documents that are ever transformed, the same in each epoch. Only with
     `level = "character"`."""

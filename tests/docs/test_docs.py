@@ -47,6 +47,7 @@ START = "docs/start.md"
 REFERENCE = ("docs/dedup.md", "docs/format.md", "docs/loading.md", "docs/objectives.md")
 OTHERS = (
     "README.md",
+    "docs/trouble.md",
     "docs/python.md",
     "docs/concepts/ledger.md",
     "docs/how-to/airflow.md",

@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         workers: Ray actors; 0 runs in this process; None takes one for each core.
         address: of a Ray cluster to join, or "auto".
         until: the last step.
-        replace: whether to make anew what other settings made, or what is damaged.
+        replace: whether to make again what other settings made, or what is damaged.
         limit: documents of each source that are read, for a trial; they are copied to `output`.inputs.
         settings: keys of the run file to change, such as "packing.seq_len=1024".
         stream: where progress is shown.

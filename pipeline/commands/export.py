@@ -65,7 +65,7 @@ class ExportRequest:
     split: str | None = None
     epoch: int = 0
     columns: tuple[str, ...] = ()
-    """Of rows; none are those that the format writes by itself."""
+    """Of rows; if empty, those that the format writes by default."""
 
 
 class KeptVerdict(BaseModel):

@@ -70,7 +70,7 @@ class StagesIdentity(Config):
     format: str
     epoch: int
     columns: tuple[str, ...] = ()
-    """That were asked for; none are those that the format writes by itself."""
+    """That were asked for; if empty, those that the format writes by default."""
     datasets: tuple[str, ...]
 
 

@@ -65,18 +65,17 @@ class Source(FieldMapping, SourceMix):
     name: str
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = ()
-    """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
-    .jsonl, .ndjson, .json (a list of objects, or objects one after the other), .csv, .tsv, .txt, .md,
-    .rst, .tex, source code (.py, .java and the like), .html, .htm, .warc, .wet, each with .gz or .zst
-    after it too, .parquet, .arrow and .feather. Of a
-    folder that is named like a file, as Spark and Dask write them, the files are read, but not those
-    whose names begin with "_" or "."; of a dataset folder of Hugging Face (`save_to_disk`), the data of
-    one split. A file that two paths reach through a link is refused: it would be
-    read twice."""
+    """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. The ending of a
+    file says how it is read. Text: .jsonl, .ndjson, .json (a list of objects, or objects one after the
+    other), .csv, .tsv, .txt, .md, .rst, .tex, .html, .htm, .warc, .wet, and source code such as .py and
+    .java. Each of these may have .gz or .zst after it. Tables: .parquet, .arrow and .feather. A folder
+    that is named like a file, as Spark and Dask write them, is read without the files whose names begin
+    with "_" or ".". Of a dataset folder of Hugging Face (`save_to_disk`), the data of one split is read.
+    A file that two paths reach through a link is refused, because it would be read twice."""
     run: str | None = None
-    """Folder of a finished run, relative to the run file, in place of `paths`: its training documents
+    """Folder of a finished run, relative to the run file, in place of `paths`. Its training documents
     are replayed, with the ids that it gave them. It must have the tokenizer and the framing of this run.
-    A folder stands for all its generations. See docs/sources.md."""
+    All generations of the folder are replayed. See docs/sources.md."""
     exclude: tuple[str, ...] = ()
     """Globs of files that are not read. One without "/", such as *.log, is compared with the names of a
     file and of each folder that it is in. A glob with "/" is compared with the path below `root`, where
@@ -89,7 +88,7 @@ class Source(FieldMapping, SourceMix):
     """Folder that the documents' paths are relative to; by default the part of the glob before any
     wildcard."""
     text_split: TextSplit = TextSplit.FILE
-    """What a document of a .txt file is: all of it (`file`), or what stands between lines that are blank
+    """What a document of a .txt file is: all of it (`file`), or each text between blank lines
     (`blank_line`)."""
     encoding: str = UTF_8
     """What text, CSV and JSON are written in: utf-8, utf-16, cp1252 or another of Python's codecs. A
@@ -105,9 +104,10 @@ class Source(FieldMapping, SourceMix):
     with `dedup.max_removed_fraction`. By default there is no limit, and the run warns if a source loses
     more than 90%."""
     weight_column: str | None = None
-    """A field of the records, one of `keep_columns`, that holds a number: within the source, documents
-    are seen in proportion to it, to the nearest of 8 levels to a factor of two. 0 or less leaves a
-    document out of every mix. A document without a number there has weight 1, and is counted."""
+    """A field of the records, one of `keep_columns`, that holds a number. Within the source, documents
+    are seen in proportion to it. It is rounded to one of 8 levels for each factor of two. 0 or less
+    leaves a document out of every mix. A document without a number there has weight 1, and is
+    counted."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root", "run")(_possible_path)
@@ -143,25 +143,26 @@ class Resources(Config):
     memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
     """What a node may hold: anonymous and shared memory of all processes of the run, Ray's included. A
     step that does not fit is refused, workers that do not fit are not started, and a task that takes
-    more is stopped. The least is enough for the default settings and at most one worker, but not to
-    train a tokenizer on the default sample: that needs 2.4 GiB."""
+    more is stopped. The lowest value is enough for the default settings and one worker. Only the
+    training of a tokenizer on the default sample needs more, 2.4 GiB."""
     keys_per_partition: int = Field(KEYS_PER_PARTITION, ge=16, le=1 << 26)
     """Keys in a partition of deduplication, on average. The keys of each band, and the digests of texts,
     are cut into ranges. Each range is one task, the owner of its keys, which takes about 100 bytes for
     each of them. Fewer keys need less memory, and make more tasks and files. No result depends on the
-    number. A deduplication that was stopped goes on with the number that it began with."""
+    number. A deduplication that was stopped continues with the number that it began with."""
 
 
 class Ingest(LengthFilter):
     """Reading and cleaning."""
 
     unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
-    """Bytes that are committed together: decompressed ones of a text file, those of the text column in
-    row groups or record batches, of which at least one. Files of at most a 64th of it share units;
-    scheduling alone, no result depends on it."""
+    """Bytes that are committed together. Of a text file, decompressed bytes are counted. Of a table, the
+    bytes of the text column in whole row groups or record batches are counted, at least one of them.
+    Files of at most a 64th of it share units. No result depends on it."""
     max_document_bytes: ByteSize = Field(ByteSize(32 << 20), ge=1 << 10, validate_default=True)
-    """Longest document read: a line, a text or a cell; a longer one is dropped and counted, and so is a
-    JSON line that could take more than twice this, and 1 MiB, to parse beside its text."""
+    """Longest document that is read: a line, a text or a cell. A longer one is dropped and counted. The
+    same happens to a JSON line of which the parsing could take more than twice this and 1 MiB beside its
+    text."""
     max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
     """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it
     the run stops. It is checked over all records, and before that over the first ones, in the order of
@@ -172,8 +173,9 @@ class TokenizerLimits(Config):
     """What stops a run before texts are encoded: a tokenizer that costs a language too much."""
 
     max_byte_fallback: float | None = Field(None, ge=0.0, le=1.0)
-    """Largest share of bytes among the tokens of a language of the corpus: on text that was held out, or
-    of an existing tokenizer on parallel text. Without it, a run warns of languages above 0.1."""
+    """Largest share of bytes among the tokens of a language of the corpus. It is measured on held-out
+    text, or for an existing tokenizer on parallel text. Without it, a run warns of languages above
+    0.1."""
     max_parity: float | None = Field(None, ge=1.0)
     """Largest parity of a language of the corpus: its tokens for the same text, divided by those of
     `tokenizer.fairness.reference`, whose own parity is 1. Without it, a run warns of languages above
@@ -185,9 +187,9 @@ class TokenizerSection(Config):
 
     train: TrainConfig = TrainConfig()
     path: str | None = None
-    """An existing tokenizer instead, relative to the run file: a SentencePiece model, a tokenizer.json
-    of Hugging Face, a tekken.json of Mistral, a file of tiktoken's ranks, or a folder that holds one of
-    them. The content says which it is, not the name."""
+    """An existing tokenizer instead, relative to the run file. It is a SentencePiece model, a
+    tokenizer.json of Hugging Face, a tekken.json of Mistral or a file of tiktoken's ranks. It may also
+    be a folder that holds one of them. The content says which it is, not the name."""
     special: SpecialPieces = SpecialPieces()
     tiktoken: TiktokenConfig = UNSAID
     limits: TokenizerLimits = TokenizerLimits()

@@ -26,10 +26,9 @@ class Dedup(Config):
     minhash: MinHashConfig = MinHashConfig()
     against: tuple[str, ...] = ()
     """Folders of finished runs, relative to the run file. A duplicate of a document that one of them
-    keeps is removed here; nothing changes there. A folder stands for all its generations."""
+    keeps is removed here. Nothing changes there. All generations of a folder are compared."""
     containment: ContainmentConfig | None = None
-    """Remove documents that stand, whole or for the most part, inside a better-ranked one. Off unless
-    given."""
+    """Remove documents that are part of a better-ranked one, completely or nearly. Off unless given."""
     semantic: SemanticConfig | None = None
     """Remove documents that say the same in other words, found by embeddings. Off unless given."""
     url: str | None = Field(None, min_length=1)
@@ -40,19 +39,19 @@ class Dedup(Config):
     """Names of fields, such as doi. Documents with the same value in one of them are duplicates,
     whatever their texts. Values are strings or numbers; white space at both ends does not count."""
     max_removed_fraction: float = Field(0.9, ge=0.0, le=1.0)
-    """Limit on the share of all documents that deduplication removes. A run that would pass it stops
-    with exit code 3, before anything is made of the documents that are left; fewer than 100 removals
-    never pass it. If you raise a limit and run again, nothing is redone."""
+    """Limit on the share of all documents that deduplication removes. A run that would exceed it stops
+    with exit code 3, before any later step begins. Fewer than 100 removals never exceed it. If you raise
+    a limit and run again, nothing is redone."""
     max_cluster_size: int | None = Field(None, ge=2)
     """Limit on the documents of a cluster that loses some: documents that are duplicates of each other,
     directly or through others. A run that would pass it stops in the same way. By default there is no
     limit, and the run warns of a large cluster."""
     lines: RepeatedLines | None = None
-    """Cut lines that stand in many documents from all of them but the first. Off unless given."""
+    """Cut lines that occur in many documents from all of them but the first. Off unless given."""
     paragraphs: RepeatedLines | None = None
     """The same for paragraphs: lines without a blank line between them. Off unless given."""
     substrings: RepeatedSubstrings | None = None
-    """Cut long strings that stand more than once, all but the first copy. Off unless given."""
+    """Cut long strings that occur more than once, all but the first copy. Off unless given."""
     keep: KeepPolicy = "first"
     """Which of several duplicates stays: the `first` by source name, path and position, the `longest` in
     bytes, or the best by a field, `{ column = "quality", order = "highest" }`. Of equally good ones the

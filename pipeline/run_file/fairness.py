@@ -21,7 +21,8 @@ class FairnessSection(Config):
     """Language that the others are compared with."""
     compare: tuple[str, ...] = Field((), max_length=16)
     """Other tokenizers to measure on the same text, each as NAME=PATH, such as
-    "gemma=gemma/tokenizer.json": files of the kinds that `path` takes, relative to the run file."""
+    "gemma=gemma/tokenizer.json". The paths are relative to the run file. The kinds of files are those of
+    `path`."""
     digests: dict[str, str] | None = None
     """XXH3-128 of each file of `parallel`, by language, and of each of `compare`, by name. The run fills
     it in. If you set it, files with other digests are refused."""

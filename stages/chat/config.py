@@ -20,8 +20,9 @@ class ChatConfig(Config):
     """The field that holds the dialogue: a list of objects with `role` and `content`, or `from` and
     `value`."""
     template: str
-    """What writes a dialogue out as a text: chatml, llama3, mistral, or the path of a Jinja template
-    relative to the run file (.jinja, .jinja2 or .j2). What `jinja` holds is the template "jinja"."""
+    """How a dialogue becomes a text: chatml, llama3, mistral, or the path of a Jinja template. The path
+    is relative to the run file and ends in .jinja, .jinja2 or .j2. "jinja" is the template that `jinja`
+    holds."""
     learn: tuple[str, ...] = Field(_ASSISTANT, min_length=1)
     """Roles whose turns are learned. A Jinja template says it itself, with {% generation %}."""
     eos_token: str | None = Field(None, min_length=1)

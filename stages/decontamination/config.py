@@ -78,19 +78,19 @@ class DecontaminationRule(Config):
     """A text of an item with fewer words is not looked for, and counted. With `min_words` to `ngram` - 1
     words it is looked for as a whole, with more by each of its n-grams."""
     max_documents: int = Field(10, ge=1, le=1_000)
-    """An n-gram that stands in more kept documents than this is a common phrase, and no evidence."""
+    """An n-gram that occurs in more kept documents than this is a common phrase, and no evidence."""
     words_per_document: int = Field(20, ge=0)
     """How long an overlap in several documents must be, in words for each document: with 20, an overlap
     in two documents must have 40 words. An n-gram in a single document is always evidence. With 0, only
     `max_documents` decides."""
     whole_words: int = Field(26, ge=1)
-    """A text of an item with at least so many words is evidence in up to `max_documents` documents, if
-    at least four fifths of it stand there."""
+    """A text of an item with at least so many words is also evidence if at least four fifths of it occur
+    in a document. This holds in up to `max_documents` documents."""
     max_items: int = Field(3, ge=1)
-    """An n-gram that stands in more items of the set than this is not looked for: it is the set's own
-    form, such as its prompt."""
+    """An n-gram that occurs in more items of the set than this is not looked for. It is part of the
+    set's form, such as its prompt."""
     min_share: float = Field(0.0, ge=0.0, le=1.0)
-    """Lowest share of the words of an item's text that must stand in the document."""
+    """Lowest share of the words of an item's text that the document must have."""
 
     @model_validator(mode="after")
     def _whole_is_shorter(self) -> "DecontaminationRule":

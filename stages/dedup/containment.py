@@ -36,9 +36,9 @@ class ContainmentConfig(Config):
     """Documents that stand inside of others."""
 
     threshold: float = Field(0.9, gt=0.0, le=1.0)
-    """Lowest share of a document's shingles that stand in a better-ranked one, at which it is removed.
-    Only the worse-ranked document can go, so set `dedup.keep = "longest"`: with "first", a short
-    document that comes before the long one stays."""
+    """Lowest share of a document's shingles that a better-ranked one must have for its removal. Only the
+    worse-ranked document can be removed, so set `dedup.keep = "longest"`: with "first", a short document
+    that comes before the long one stays."""
     max_candidates: int = Field(64, ge=1)
     """How many documents with a common shingle a document is compared with, at most; the best-ranked
     ones."""

@@ -35,10 +35,10 @@ _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3
 
 
 class RepeatedLines(Config):
-    """Lines or paragraphs that stand in many documents."""
+    """Lines or paragraphs that occur in many documents."""
 
     min_documents: int = Field(10, ge=2)
-    """A line or paragraph is cut if it stands in at least so many documents; the first of them keeps
+    """A line or paragraph is cut if it occurs in at least so many documents. The first of them keeps
     it."""
     min_chars: int = Field(60, ge=1)
     """Shortest line or paragraph that is cut, in characters. Short lines, such as imports, stay."""

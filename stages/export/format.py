@@ -101,7 +101,7 @@ class Format:
 
         Args:
             source: the split.
-            asked: names of columns; none are those that the format writes by itself.
+            asked: names of columns; if empty, the columns that the format writes by default.
 
         Raises:
             ConfigError: the format holds documents, or no such column.

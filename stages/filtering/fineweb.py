@@ -39,7 +39,7 @@ class FineWeb(FilterConfig):
     short_line: int = Field(30, ge=0)
     """Characters of a line that is short."""
     max_repeated_characters: float = Field(0.01, ge=0.0, le=1.0)
-    """Largest share of characters in lines that stand there before."""
+    """Largest share of characters in lines that repeat an earlier line."""
     max_lines_per_word: float = Field(0.3, ge=0.0)
     """Most line feeds for each word."""
 

@@ -69,7 +69,7 @@ class GopherQuality(FilterConfig):
     min_stop_words: int = Field(2, ge=0)
     """Fewest different stop words; 0 for texts that are not in their language."""
     stop_words: tuple[str, ...] = _STOP_WORDS
-    """The stop words, as they stand in texts."""
+    """The stop words, in the letter case of the texts."""
 
     @field_validator("stop_words")
     @classmethod

@@ -44,7 +44,7 @@ class GopherRepetition(FilterConfig):
     kind: Literal["gopher_repetition"] = "gopher_repetition"
     """Names the filter."""
     max_lines: float = Field(0.30, ge=0.0, le=1.0)
-    """Largest share of lines that stand there before."""
+    """Largest share of lines that repeat an earlier line."""
     max_paragraphs: float = Field(0.30, ge=0.0, le=1.0)
     """Largest share of paragraphs likewise."""
     max_line_characters: float = Field(0.20, ge=0.0, le=1.0)

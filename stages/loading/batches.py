@@ -1,4 +1,4 @@
-"""Batches: a walk over the rows that all ranks, workers and restarts agree on.
+"""Batches: an order of the rows that all ranks, workers and restarts agree on.
 
     epoch of 10 rows, batches of 2, 2 ranks        position of the epoch's order
     step        0         1         2              0 1 2 3 4 5 6 7 8 9
@@ -6,7 +6,7 @@
     rank 1          2 3       6 7   .              drop: no step 2; pad: two rows of padding;
                                                    carry: positions 0 and 1 of the next epoch
 
-Each batch is a function of where the walk stands and of a step's number, so nothing but the place needs
+Each batch is a function of the current place and of a step's number, so nothing but the place needs
 saving: (epoch, position). It holds for any batch size, number of ranks and number of workers.
 """
 
@@ -89,8 +89,8 @@ class Batches(Walk):
         batch_size: rows of a batch of this rank.
         rank: this process among those that train together.
         world_size: the number of these processes.
-        last: what to do with the last rows of an epoch that do not fill a step: leave them out (drop),
-            add rows of padding (pad), or add rows of the next epoch (carry).
+        last: what happens to the last rows of an epoch, if they do not fill a step. They are left out
+            (drop), or padding is added (pad), or rows of the next epoch (carry).
 
     Raises:
         ConfigError: no such rank or `last`, or no rows for a single batch.
@@ -134,13 +134,13 @@ class Batches(Walk):
     def __getitem__(self, step: int) -> Batch:  # type: ignore[override]
         """Return the batch that is so many steps ahead; later epochs follow the present one."""
         if step < 0:
-            raise IndexError(f"batch {step}: batches count from where the walk stands")
+            raise IndexError(f"batch {step}: batches count from the current place")
         place = self.place(step)
         left = None if self.last == "carry" else len(self.rows) - place.position
         return self.at(place, left)
 
     def at(self, place: WalkPosition, left: int | None) -> Batch:
-        """Return this rank's batch of the step that begins at a place, wherever the walk stands.
+        """Return this rank's batch of the step that begins at a place, which may be any.
 
         Args:
             place: where the step's first row is.
@@ -181,11 +181,11 @@ class Batches(Walk):
         self._stands.set(number)
 
     def place(self, step: int = 0) -> WalkPosition:
-        """Return where the walk stands after so many more batches of every rank."""
+        """Return the place after so many more batches of every rank."""
         return self._after(self._here, operator.index(step))
 
     def _after(self, place: WalkPosition, step: int) -> WalkPosition:
-        """Return where the walk stands so many batches of every rank after a place."""
+        """Return the place so many batches of every rank after another."""
         epoch, position = place
         if self.last == "carry":
             behind = epoch * len(self.rows) + position + step * self._together
@@ -197,11 +197,11 @@ class Batches(Walk):
         return WalkPosition(epoch + 1 + epochs, steps * self._together)
 
     def advance(self, steps: int = 1) -> None:
-        """Move the walk on."""
+        """Move ahead by some batches of every rank."""
         self._go(self.place(steps))
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch, unless the walk is inside it already; running workers follow.
+        """Go to the beginning of an epoch, unless it is the current one; running workers follow.
 
         Raises:
             ConfigError: there is no such epoch.

@@ -110,7 +110,7 @@ class Blend:
             dataset.release()
 
     def sound_epoch(self, epoch: int) -> int:
-        """Return an epoch of the blend, of which each dataset has the epochs that its rows are of.
+        """Return an epoch of the blend that each dataset can give its rows for.
 
         Raises:
             ConfigError: a dataset has not.

@@ -41,10 +41,10 @@ Batch = dict[str, NDArray[np.int64]]
 class ShardDataset(Sequence[Batch]):
     """The rows of one split in the order of one epoch; `open_dataset` makes it.
 
-    An item is a dict of int64 arrays, (L,) unless said otherwise: input_ids and labels, -100 where
-    there is no loss, and what else the objective declares (docs/objectives.md); for packed rows
-    position_ids, from 0 in each document, and segment_ids, -1 on padding. What is drawn differs from
-    epoch to epoch, and depends on nothing but the seed, the epoch and the row.
+    An item is a dict of int64 arrays, (L,) unless said otherwise. It has input_ids, and labels, -100
+    where there is no loss. Packed rows also have position_ids, from 0 in each document, and
+    segment_ids, -1 on padding. An objective may declare more (docs/objectives.md). Draws differ from
+    epoch to epoch, and depend only on the seed, the epoch and the row.
 
     `manifest` holds what dataset.json says: `manifest.attention`, `manifest.vocab_size`,
     `manifest.special_ids` and others. `objective` holds the settings of the objective.
@@ -133,7 +133,7 @@ class ShardDataset(Sequence[Batch]):
         return shard, row - int(self.reader.first_rows[shard])
 
     def stored_rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows, numbered in stored order, that stand at some positions of any epoch, (N,)."""
+        """Return the rows at some positions of an epoch, as their numbers in stored order, (N,)."""
         return self._orders.get(epoch, self._order).rows(positions) if self.shuffle else positions
 
     def set_epoch(self, epoch: int) -> None:
@@ -143,7 +143,7 @@ class ShardDataset(Sequence[Batch]):
         loop begins, because in the middle of one they have read ahead.
 
         Raises:
-            ConfigError: the epoch can neither be drawn nor does it stand on disk.
+            ConfigError: the epoch can neither be drawn nor is it on disk.
         """
         self._epoch.set(self.sound_epoch(epoch))
 
@@ -151,7 +151,7 @@ class ShardDataset(Sequence[Batch]):
         """Return an epoch that rows can be read of.
 
         Raises:
-            ConfigError: it can neither be drawn nor does it stand on disk.
+            ConfigError: it can neither be drawn nor is it on disk.
         """
         sound = sound_epoch(epoch)
         written, kept_for = self.reader.epochs_on_disk, self.reader.traits.written_for
@@ -288,8 +288,8 @@ def open_dataset(
             long as it must be.
         columns: the columns wanted; None gives all of them.
 
-    The manifest is checked, and that each file that rows are made of is there and as long as it says;
-    a shard's other files are looked at when it is first touched.
+    The manifest is checked. Each file that rows are made of must be there and have the right length.
+    Other files of a shard are checked when it is first touched.
 
     Raises:
         ConfigError: no such split, epoch, check or column.

@@ -132,10 +132,10 @@ def open_dataset(  # each names one thing that a trainer decides
             long as it must be.
         columns: the columns wanted; None gives all of them.
         generations: how many generations to read, from the first on; None reads all that there are. A
-            training that is to go on with the same rows, whatever is added, names a number.
+            training that is to continue with the same rows, whatever is added, names a number.
 
-    The manifest is checked, and that each file that rows are made of is there and as long as it says;
-    a shard's other files are looked at when it is first touched.
+    The manifest is checked. Each file that rows are made of must be there and have the right length.
+    Other files of a shard are checked when it is first touched.
 
     Raises:
         ConfigError: no such split, epoch, check, column or generation.

@@ -53,7 +53,7 @@ def causal_lm_loss(logits: Tensor, labels: Tensor, *, segment_ids: Tensor | None
     Args:
         logits: (N, L, V).
         labels: (N, L), the inputs themselves, -100 where there is no loss.
-        segment_ids: (N, L), the document within the row, -1 on padding; with them, the last token of a
+        segment_ids: (N, L), the document within the row, -1 on padding. With them, the last token of a
             document does not predict the first one of the next.
     """
     return _cross_entropy(logits[:, :-1], next_labels(labels, segment_ids))

@@ -57,8 +57,8 @@ class Sequence(Walk):
         stages: in their order.
         rank: this process among those that train together.
         world_size: the number of these processes.
-        last: what to do with the last rows of a stage that do not fill a step: leave them out (drop),
-            add rows of padding (pad), or add the next rows of their own dataset (carry).
+        last: what happens to the last rows of a stage, if they do not fill a step. They are left out
+            (drop), or padding is added (pad), or the next rows of their own dataset (carry).
 
     Raises:
         ConfigError: no stage, one without a step or with two lengths, two of one name, of two
@@ -89,7 +89,7 @@ class Sequence(Walk):
 
     @property
     def stage(self) -> str:
-        """The stage that the walk is in: that of the batch that was given last."""
+        """The current stage: that of the batch that was given last."""
         return self._stages[self._here.stage].name
 
     def stage_of(self, step: int) -> str:
@@ -120,14 +120,14 @@ class Sequence(Walk):
         return self._stages[at.stage].padding_rows(at.within)
 
     def place(self, step: int = 0) -> SequencePosition:
-        """Return where the walk stands after so many more batches of every rank.
+        """Return the place after so many more batches of every rank.
 
         Raises:
             IndexError: there are not so many.
         """
         place, steps = self._here, operator.index(step)
         if steps < 0:
-            raise IndexError(f"batch {step}: batches count from where the walk stands")
+            raise IndexError(f"batch {step}: batches count from the current place")
         while steps > (left := self._stages[place.stage].left(place.within)):
             place, steps = self._next(place, step), steps - left
         return SequencePosition(place.stage, *self._stages[place.stage].after(place.within, steps))
@@ -145,7 +145,7 @@ class Sequence(Walk):
         return SequencePosition(number, *self._stages[number].begin)
 
     def advance(self, steps: int = 1) -> None:
-        """Move the walk on.
+        """Move ahead by some batches of every rank.
 
         Raises:
             IndexError: fewer batches are left.

@@ -4,7 +4,7 @@
       Batches     over one RowSource, epoch after epoch
       Sequence    over several, one after the other, each for as long as its stage lasts
 
-`walk[n]` is a function of where the walk stands and of n; iterating asks for `walk[0]` and moves on.
+`walk[n]` is a function of the current place and of n; iterating asks for `walk[0]` and moves on.
 """
 
 import copy
@@ -48,11 +48,11 @@ class Walk(Sequence[Batch], ABC):
 
     @abstractmethod
     def place(self, step: int = 0) -> tuple[int, ...]:
-        """Return where the walk stands after so many more batches of every rank."""
+        """Return the place after so many more batches of every rank."""
 
     @abstractmethod
     def advance(self, steps: int = 1) -> None:
-        """Move the walk on."""
+        """Move ahead by some batches of every rank."""
 
     @abstractmethod
     def state_dict(self, steps: int = 0) -> WalkState:

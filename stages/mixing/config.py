@@ -60,21 +60,21 @@ class Mix(Config):
     """How much of each source the datasets of a run have, beside what the sources say."""
 
     total_tokens: int | None = Field(None, ge=1)
-    """Training tokens of a dataset. Without it, the epochs and the shares of the sources decide; if all
-    sources have shares, there are as many tokens as can be without seeing a document twice."""
+    """Training tokens of a dataset. Without it, the epochs and the shares of the sources decide. If all
+    sources have shares, the dataset gets as many tokens as it can without seeing a document twice."""
     language_alpha: float = Field(1.0, ge=0.0, le=1.0)
     """Exponent of the temperature over languages: a language with n tokens gets a part in proportion to
-    n ** language_alpha. 1 leaves languages as they are, 0.3 raises small ones (Conneau et al. 2020), 0
-    makes all equal. It applies within each source that has a share, and over all sources with epochs
+    n ** language_alpha. 1 leaves languages as they are. 0.3 raises small ones (Conneau et al. 2020). 0
+    makes all equal. Each source with a share is balanced by itself, and all sources with epochs
     together. No document is seen more often than `max_epochs` says."""
     interleave: Literal["shuffle", "exact"] = "shuffle"
-    """The order of sources in training. "shuffle": rows hold documents of all sources, in a random
-    order. So the shares of a window vary as in a random sample. "exact": each row holds documents of one
-    source, and rows are ordered so that every window has the shares."""
+    """The order of sources in training. With "shuffle", rows hold documents of all sources, in a random
+    order. So the shares of a window vary as in a random sample. With "exact", each row holds documents
+    of one source, and rows are ordered so that every window has the shares."""
     missing: Literal["refuse", "leave_out"] = "refuse"
-    """What becomes of a source that has a share but no training document: the run stops, or the source
-    is left out and the shares of the others are raised in proportion. Later generations of a run
-    always leave out such sources, because they may have files of some sources only."""
+    """What happens if a source has a share but no training document. Either the run stops, or the source
+    is left out and the shares of the others are raised in proportion. Later generations of a run always
+    leave out such sources, because they may have files of some sources only."""
     tolerance: float = Field(0.005, gt=0.0, le=1.0)
     """Largest difference between the share of tokens that was asked for and what the rows hold, of any
     source; `verify` fails beyond it."""

@@ -34,9 +34,9 @@ class CausalLM(Objective):
     mask_first_token: bool = False
     """No loss on the first token of a segment, because no token of its document comes before it."""
     loss: Literal["all", "targets"] = "all"
-    """`all`: every token has a loss. `targets`: in sources with `section_columns`, only the last section
-    of a document and its EOS have a loss; in sources with `chat`, only the chosen turns. Documents of
-    other sources have a loss on every token."""
+    """With `all`, every token has a loss. With `targets`, only the last section of a document and its
+    EOS have a loss, in sources with `section_columns`. In sources with `chat`, only the chosen turns
+    have one. Documents of other sources have a loss on every token."""
 
     @model_serializer(mode="wrap")
     def _as_before(self, content: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:

@@ -33,7 +33,7 @@ class LearningConfig(Config):
     electra, else 60,000."""
 
     max_epochs: float = Field(4.0, gt=0)
-    """Most times that the training slice is repeated to reach labelled_tokens; masks are drawn anew
+    """Most times that the training slice is repeated to reach labelled_tokens. Masks are drawn again
     each time."""
 
     # Least gain and order ablation of correct causal rows over 3 seeds: 0.33 and 0.39 with 5,800
@@ -67,8 +67,8 @@ class LearningConfig(Config):
     """Share of the unigram entropy under which a loss means that the inputs show the labels."""
 
     min_order_ablation: float | None = Field(None, ge=0)
-    """Least rise of the held-out loss, in nats, when tokens are shuffled within their documents: 0.3
-    for clm, fim and prefix_lm; the others have no such gate."""
+    """Least rise of the held-out loss, in nats, when tokens are shuffled within their documents. It is
+    0.3 for clm, fim and prefix_lm. The others have no such gate."""
 
 
 class LearningSettings(LearningConfig):

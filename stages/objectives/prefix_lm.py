@@ -67,9 +67,9 @@ class PrefixLM(Objective):
     """Pack several documents into a row. They do not see each other, and each has its own prefix. Only
     with `architecture = "decoder_only"`."""
     split: Literal["drawn", "source"] = "drawn"
-    """`drawn`: each epoch draws the length of the prefix. `source`: in sources with `section_columns`,
-    the last section is the target and the sections before it are the prompt; for documents of other
-    sources the length is drawn."""
+    """With `drawn`, each epoch draws the length of the prefix. With `source`, the last section is the
+    target and the sections before it are the prompt, in sources with `section_columns`. For documents of
+    other sources the length is drawn."""
 
     @model_validator(mode="after")
     def _mode_token_has_inputs(self) -> "PrefixLM":

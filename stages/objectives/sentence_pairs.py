@@ -78,7 +78,7 @@ class SentenceOrder(Objective):
     kind: Literal["sop"] = "sop"
     """Names the objective."""
     swap_rate: float = Field(0.5, ge=0.0, le=1.0)
-    """Share of the pairs that change places, in each epoch anew."""
+    """Share of the pairs that change places. Each epoch draws again which ones."""
     short_rate: float = Field(0.1, ge=0.0, le=1.0)
     """Share of the chunks that aim at a length of their own, from 2 tokens up."""
     mask: MaskedLM = MaskedLM()

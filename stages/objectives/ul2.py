@@ -76,7 +76,7 @@ class UL2(Objective):
     """How likely each denoiser of the preset is, in its order and in any unit; by default as its paper
     has it."""
     mode_tokens: bool = True
-    """Whether a mode token stands before the inputs."""
+    """Whether the inputs begin with a mode token."""
     s_density: float = Field(0.25, gt=0.0, le=0.5)
     """Mean share of the text that the prefix denoiser leaves to be said."""
     pack_rows: bool = False

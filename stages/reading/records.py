@@ -47,10 +47,10 @@ class FieldMapping(Config):
     chat: ChatConfig | None = None
     """Dialogues instead of texts: `{ template = "chatml" }`. Then there is no `text_column`."""
     id_column: str | None = None
-    """The field that holds the user's own id, kept beside ours; none by default. Any field that
-    a source names may be inside of others, as `meta.id`; one at the top level whose own name holds the
-    dots comes first. It is refused if no record of the source has it. A document whose id is over 4,096
-    bytes is dropped and counted."""
+    """The field that holds the user's own id, kept beside ours; none by default. A field that a source
+    names may be inside of another: `meta.id`. If a field at the top level has this name with its dots,
+    it is taken. `id_column` is refused if no record of the source has it. A document whose id is over
+    4,096 bytes is dropped and counted."""
     keep_columns: tuple[str, ...] = Field((), max_length=16)
     """Fields whose values are kept beside the document in the documents.parquet of its shard, one column
     each: `url` as `record.url`, `meta.quality` as `record.meta.quality`. A string is itself, any other
@@ -64,8 +64,8 @@ class FieldMapping(Config):
     """The character between two fields of CSV and TSV files, such as ";". By default it is a comma in
     .csv files, and a tab in .tsv files."""
     html_text: HtmlText = HtmlText.ALL
-    """What of an HTML page is read: `all` that a reader sees, or its `main` text, by heuristics that
-    leave out menus, heads and feet of pages, and here and there a list that belongs to the text."""
+    """What of an HTML page is read: `all` that a reader sees, or its `main` text. Heuristics then leave
+    out menus, heads and feet of pages. Sometimes they also leave out a list that belongs to the text."""
 
     _possible_delimiter = field_validator("delimiter")(possible_delimiter)
 

@@ -45,9 +45,9 @@ class SamplingConfig(Config):
     """How often the text of a small language may be repeated. With 1, alpha has no effect on a corpus
     that is smaller than the sample."""
     held_out: ByteSize = Field(ByteSize(256 << 10), ge=0, validate_default=True)
-    """Bytes of text of each language of 1 MiB or more that are not trained on, so that the tokenizer is
-    measured on text that it has not seen: whole documents, at most a twentieth of the language. They are
-    those that validation would hold out next."""
+    """Bytes of text of each language of 1 MiB or more that are not trained on. So the tokenizer is
+    measured on text that it has not seen. They are whole documents, at most a twentieth of the language,
+    and those that validation would hold out next."""
 
 
 def balanced_targets(sizes: Mapping[str, int], config: SamplingConfig) -> dict[str, float]:

@@ -50,18 +50,19 @@ class TrainConfig(VocabularyPolicy):
     """Training of the tokenizer."""
 
     model: TokenizerModel = TokenizerModel.BPE
-    """Algorithm. bpe, unigram: SentencePiece's byte-pair encoding and unigram language model, with byte
-    fallback. byte_bpe: byte-level BPE, as a `tokenizer.json`. parity_bpe: likewise, and each merge is
-    for the language that takes most tokens for the same text."""
+    """Algorithm. "bpe" and "unigram" are those of SentencePiece, with byte fallback. "byte_bpe" is
+    byte-level BPE, as a `tokenizer.json`. "parity_bpe" is byte-level BPE in which each merge is chosen
+    for one language, the one that needs most tokens for the same text."""
     pre_tokenizer: PreTokenizer = PreTokenizer.LLAMA3
-    """How byte-level BPE cuts texts into words. gpt2: letters, digits and other characters, each with a
-    space before them. llama3: digits in groups of up to three, line ends with what stands before them,
-    one other character before letters. qwen2: likewise, with single digits. gpt4o: as llama3, but marks,
-    such as the vowel signs of Hindi and Thai, are part of words, and a capital letter begins one."""
+    """How byte-level BPE cuts texts into words. "gpt2" cuts into letters, digits and other characters,
+    each with a space before them. "llama3" has digits in groups of up to three, and line ends together
+    with what precedes them. There, one other character may precede letters. "qwen2" is the same with
+    single digits. "gpt4o" is like "llama3", but marks belong to words, such as the vowel signs of Hindi
+    and Thai. A capital letter begins a word there."""
     parity: ParityBalance = ParityBalance()
     normalization: Normalization = Normalization.IDENTITY
-    """What is done to texts before they are encoded: nothing, or SentencePiece's `nmt_nfkc`, which loses
-    line feeds, tabs and more (`plan` names what), so that rows decode to the normalised text."""
+    """What is done to texts before they are encoded: nothing, or SentencePiece's `nmt_nfkc`. The latter
+    loses line feeds, tabs and more (`plan` names what), so rows decode to the normalised text."""
     vocab_size: int = Field(32000, gt=_MIN_VOCAB, le=1 << 20)
     """Ids in all: the special ones and the 256 bytes included."""
     character_coverage: float = Field(0.9995, ge=0.98, le=1.0)

@@ -106,12 +106,12 @@ a source or a dataset goes by its name: `--set sources.web.text_column=body`.
 `near` of `[dedup]` needs `exact`. `[tokenizer]` has `path`, with `[tokenizer.special]` if need be, or
 `[tokenizer.train]`: [tokenizers.md](tokenizers.md). A dataset's own `packing` sets `seq_len`,
 `strategy` or both, and takes what it leaves out from the run's; `shards` and `shard_size` are always the
-run's, since all datasets are made from one token store. A run file is code where it names a model
-(`objective.model`): the module is imported and its function is called, so run no file that you would not
-run as a program; the same holds for a filter with a `function`. What the objectives are for, and how to
+run's, since all datasets are made from one token store. A run file that names a model
+(`objective.model`) or a filter's `function` runs code: it imports the module and calls its function.
+So run no file that you would not run as a program. What the objectives are for, and how to
 choose one: [objectives.md](objectives.md). Which files a source reads, and what of a record goes where:
 [sources.md](sources.md).
-`[[filters]]` are asked in the order in which they stand: [filters.md](filters.md). How often
+`[[filters]]` are asked in the order of the run file: [filters.md](filters.md). How often
 documents of each source and language are seen: [mixing.md](mixing.md).
 """
 

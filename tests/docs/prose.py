@@ -34,10 +34,9 @@ class Sentence:
 
 
 def pages() -> list[Path]:
-    """Return every page that people read, but for the changelog and pages made of the code."""
-    generated = {"api.md", "cli.md", "config.md"}
+    """Return every page that people read, but for the changelog."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"]
-    return sorted(page for page in found if page.name not in generated | {"CHANGELOG.md"})
+    return sorted(page for page in found if page.name != "CHANGELOG.md")
 
 
 def sentences(page: Path) -> Iterator[Sentence]:
@@ -49,6 +48,14 @@ def sentences(page: Path) -> Iterator[Sentence]:
         for text in _END.split(plain):
             if text:
                 yield Sentence(name, line, text)
+
+
+def settings() -> Iterator[Sentence]:
+    """Yield what docs/config.md says of each setting, in one piece."""
+    text = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("| `"):
+            yield Sentence("docs/config.md", number, re.split(r"(?<!\\)\|", line)[-2].strip())
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.docs.prose import LONGEST, ROOT, Sentence, pages, sentences
+from tests.docs.prose import LONGEST, ROOT, Sentence, pages, sentences, settings
 
 COINED = [
     tuple(re.split(r" {2,}", line.strip(), maxsplit=1))
@@ -22,6 +22,7 @@ INVERTED = re.compile(
 )
 """A participle before its verb, and a verb before its subject."""
 FOUND = [sentence for page in pages() for sentence in sentences(page)]
+SETTINGS = list(settings())
 
 
 def place(sentence: Sentence) -> str:
@@ -31,6 +32,7 @@ def place(sentence: Sentence) -> str:
 
 def test_there_are_sentences_to_look_at() -> None:
     assert len(FOUND) > 1000
+    assert len(SETTINGS) > 100
     assert all(len(line) == 2 for line in COINED)
 
 
@@ -49,5 +51,5 @@ def test_no_sentence_is_inverted() -> None:
 @pytest.mark.parametrize(("word", "instead"), COINED)
 def test_no_page_has_a_word_that_we_made_up(word: str, instead: str) -> None:
     pattern = re.compile(word, re.IGNORECASE)
-    there = [place(sentence) for sentence in FOUND if pattern.search(sentence.text)]
+    there = [place(sentence) for sentence in FOUND + SETTINGS if pattern.search(sentence.text)]
     assert not there, f"write {instead!r}:\n" + "\n".join(there)

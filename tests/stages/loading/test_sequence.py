@@ -215,7 +215,7 @@ def test_the_stage_is_that_of_the_batch_given_last_and_stage_of_looks_ahead(
     assert [stage for _ in walk for stage in [walk.stage]] == ["stage1"]
     with pytest.raises(IndexError, match="batch 1: 0 are left"):
         walk.advance()
-    with pytest.raises(IndexError, match="batch -1: batches count from where"):
+    with pytest.raises(IndexError, match="batch -1: batches count from the current"):
         _ = walk[-1]
 
 

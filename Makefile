@@ -154,13 +154,13 @@ package: $(VENV)/.installed
 # Torch is the one of constraints.txt: an old one for Linux brings gigabytes of CUDA. Left out are the tests of what asks
 # for more: py3langid and wordllama for numpy 2, the training of parity_bpe for tokenizers 0.23, and Parquet with lists of a fixed size for pyarrow 26;
 # and docs/cli.md, which is written with the typer of constraints.txt. The plugin of the newest anyio warns in the newest
-# pytest, which is an error here.
+# pytest, which is an error here. Kernels are kept apart, because an older numba cannot read those of a newer.
 lowest:
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python release/lowest.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  --editable . --config-settings editable_mode=compat --requirement $(LOWEST)/lowest.txt
-	$(LOWEST)/bin/python -m pytest -p no:anyio --numprocesses auto -m 'not slow' -k 'not (fixed_size_list or generated_pages)' \
+	NUMBA_CACHE_DIR=$(abspath $(LOWEST))/numba $(LOWEST)/bin/python -m pytest -p no:anyio --numprocesses auto -m 'not slow' -k 'not (fixed_size_list or generated_pages)' \
 	  --hypothesis-profile quick \
 	  tests/stages tests/pipeline tests/docs --ignore tests/stages/filtering/test_language.py \
 	  --ignore tests/stages/dedup/test_semantic.py \

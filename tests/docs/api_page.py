@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 import shardmill
 
 GROUPS = {
@@ -45,6 +47,7 @@ _TITLES = {"Args": "Parameters"}
 _LINE = 90
 _MODULES = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 """What an annotation says before the name of a class."""
+_ARRAY = re.compile(r"numpy\.ndarray\[tuple\[Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
 _HIDDEN = {"RunFile"}
 """Classes whose members are described elsewhere."""
 
@@ -113,8 +116,11 @@ def _signature(name: str, value: Any) -> str:
 
 def _annotation(annotation: Any) -> str:
     """Return a type as its author wrote it, without modules."""
+    if annotation == ArrayLike:  # a union of many types, up to Python 3.11
+        return "ArrayLike"
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(r"(?:typing|collections\.abc|pathlib)\.", "", text)
+    text = _ARRAY.sub(r"NDArray[\1]", text)
     return _MODULES.sub("", text).replace("~", "")
 
 

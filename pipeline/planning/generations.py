@@ -43,6 +43,12 @@ class RunGeneration:
     """SOURCE/PATH of each."""
 
 
+def number_of(folder: Path) -> int:
+    """Return the number of a generation by the name of its folder; 0 is a run's own."""
+    later = folder.parent.name == GENERATIONS and folder.name.isdecimal()
+    return int(folder.name) if later else 0
+
+
 def generations_of(output: Path, files: Collection[str]) -> list[RunGeneration]:
     """Return the runs that a folder holds, and behind them the one that new files would make.
 

@@ -1,7 +1,8 @@
 """The kept plan: run.json, what the last run in a folder keeps of its config and its steps.
 
     {"run": the run file with every default, "steps": {NAME: {"fingerprint", "inputs", "config"}},
-     "skipped": [files that are not read, by source], "replayed": [folders of replayed runs]}
+     "skipped": [files that are not read, by source], "replayed": [folders of replayed runs],
+     "generation": its number, if it is a later generation of its folder}
 
 It is for `status` and `verify`, and to say later what changed. Nothing that is made depends on it, so a
 damaged one is deleted and written again.
@@ -50,6 +51,8 @@ class KeptPlan(BaseModel):
     replayed: tuple[str, ...] = ()
     """Absolute folders of the runs that are replayed, in the order of the step's setting; empty for one
     that was not there."""
+    generation: int | None = None
+    """Its number in the folder of its run; None of generation 0, and in folders of earlier versions."""
 
 
 def keep_plan(
@@ -76,6 +79,7 @@ def keep_plan(
         },
         "skipped": [files.model_dump(mode="json") for files in skipped],
         **({"replayed": replayed} if replayed else {}),
+        **({"generation": scope.generation} if scope.generation else {}),
     }
     text = json.dumps(content, indent=1, default=str) + "\n"
     replace_file(output / PLAN, text.encode())

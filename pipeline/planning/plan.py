@@ -103,8 +103,13 @@ def names_until(plan: Mapping[str, StepPlan], until: str | None) -> set[str]:
     return {*wanted, *(before for name in wanted for before in steps_before(plan, name))}
 
 
-def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
+def plan_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> list[StepPlan]:
     """Return the steps of a run as the settings in its run.json give them, without its input files.
+
+    Args:
+        run: the run file.
+        kept: what run.json says.
+        generation: its number by the name of its folder, if run.json says none.
 
     Raises:
         ConfigError: run.json says nothing of the input files or of the tokenizer.
@@ -129,7 +134,17 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
         raise ConfigError(
             f"run.json: is damaged ({error}); run the run file again, which writes it anew"
         ) from error
-    return plan_scope(Scope(run, files, adopted, earlier=earlier, replayed=replayed))
+    return plan_scope(
+        Scope(
+            run,
+            files,
+            adopted,
+            earlier=earlier,
+            replayed=replayed,
+            generation=kept.generation or generation,
+            finished={name: step.fingerprint for name, step in steps.items()},
+        )
+    )
 
 
 def status_of(

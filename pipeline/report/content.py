@@ -37,6 +37,7 @@ class AuditContent(TypedDict):
     files: int
     bytes: int
     findings: list[FindingContent]
+    missed: list[str]
 
 
 class TallyContent(TypedDict):
@@ -88,6 +89,8 @@ class DocumentsContent(TypedDict):
     """Bytes of text that are cut from kept documents, by what was repeated."""
     cut_documents: NotRequired[int]
     """Kept documents that lost some."""
+    noticed: NotRequired[dict[str, dict[str, int]]]
+    """What readers met that is no drop, by source and in words."""
 
 
 class LanguageContent(TypedDict):

@@ -50,6 +50,7 @@ from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import VerificationError
 from stages.ledger import Flow, Tally
+from stages.reading.noticed import said_of_notice
 from stages.tokenizer.normalization import normalization_loss
 
 
@@ -141,6 +142,7 @@ def summarise(
             *(files.line for files in skipped),
             *filter(None, _warnings(file, records)),
             *silent_sources(packing),
+            *(audited.missed if audited else ()),
         ],
         "languages": _languages(records),
         "split": None if split is None else _plain(split),
@@ -292,6 +294,11 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
         }
         if ingest.changes:
             documents["changed"] = ingest.changes
+        if ingest.noticed:
+            documents["noticed"] = {
+                source: {said_of_notice(name): number for name, number in counts.items()}
+                for source, counts in ingest.noticed.items()
+            }
         if ingest.samples:
             samples = [
                 sample.model_dump(mode="json") | {"place": shown_place(sample.place, splits)}

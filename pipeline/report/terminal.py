@@ -114,6 +114,13 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
 def _print_documents(console: PlainConsole, documents: DocumentsContent) -> None:
     """Print how many documents there are, what filters changed, and examples of what was dropped."""
     console.show(_documents(documents))
+    if noticed := documents.get("noticed"):
+        table = PlainTable("noticed while reading, not dropped", "").right()
+        for source, counts in noticed.items():
+            for said, count in counts.items():
+                table.add(f"  {shortened(source)}: {said}", f"{count:,}")
+        table.add("")
+        console.show(table)
     if sets := documents.get("evaluation_sets"):
         _print_evaluation_sets(console, sets)
     if changed := documents.get("changed"):

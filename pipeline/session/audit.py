@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.plan import steps_before
+from pipeline.planning.rules import missed_rules
 from pipeline.session.damage import left_over
 from pipeline.session.execution import Execution
 from pipeline.session.strays import links, no_commits, stray_files
@@ -54,7 +55,8 @@ def audit(
         *_strays(execution, plan),
         *_flows(execution, plan, records, scope),
     )
-    return AuditReport(files=files, bytes=size, findings=every)
+    missed = () if every else tuple(missed_rules(execution.root, plan, scope, records))
+    return AuditReport(files=files, bytes=size, findings=every, missed=missed)
 
 
 def changed_plan(kept: KeptPlan, plan: Mapping[str, StepPlan], *, file: Path) -> list[FoundIn]:

@@ -10,6 +10,9 @@ from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN
 from pipeline.planning.replays import find_replays, require_other_files
+from pipeline.planning.rules import finished_steps
+from pipeline.state.commits import Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.step import Scope
 from stages.errors import ConfigError
 
@@ -82,4 +85,12 @@ def scope_of(request: "RunRequest", files: Sequence[FoundFile]) -> Scope:
         request.file, request.base, output=request.output, adopted=adopted, anew=request.replace
     )
     require_other_files(files, replayed)
-    return Scope(request.file, (), adopted, earlier=earlier, replayed=replayed)
+    return Scope(
+        request.file,
+        (),
+        adopted,
+        earlier=earlier,
+        replayed=replayed,
+        generation=len(request.before),
+        finished=finished_steps(Commits(LocalStorage(request.output))),
+    )

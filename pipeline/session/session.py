@@ -17,6 +17,7 @@ from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
 from pipeline.planning.earlier import generation_folders, labels
+from pipeline.planning.generations import number_of
 from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, kept_run, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
@@ -203,7 +204,7 @@ def _verify_one(
     """
     kept = read_plan(output)
     file = kept_run(output, kept)
-    plan = {step.name: step for step in plan_again(file, kept)}
+    plan = {step.name: step for step in plan_again(file, kept, generation=number_of(output))}
     replayed = replays_again(file, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})

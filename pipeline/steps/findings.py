@@ -46,3 +46,5 @@ class AuditReport(Config):
     """Committed files, each of which was hashed."""
     bytes: int
     findings: tuple[FoundIn, ...]
+    missed: tuple[str, ...] = ()
+    """What is otherwise in a sound run that was made without later rules, for people."""

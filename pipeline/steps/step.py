@@ -77,12 +77,31 @@ class Scope:
     """Runs that it is deduplicated against, in the order of their rank."""
     replayed: tuple[ReplayedRun, ...] = ()
     """Runs whose training documents it takes too."""
+    generation: int = 0
+    """Its number in the folder of its run."""
+    finished: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of the steps that are whole in its folder, by name in the plan."""
 
     @property
     def dataset(self) -> Dataset:
         """The dataset of a step that has one."""
         assert self.of is not None, "a step for each dataset is asked for none"
         return self.of
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that a step was given after runs had been made without it.
+
+    A run that it changes has it in its fingerprint. A step that was finished before stays done.
+    """
+
+    name: str
+    changes: Callable[[Scope], bool]
+    """Says whether a run may be made otherwise by it."""
+    missed: Callable[[Path, "Records", Scope], str | None] = lambda *_: None
+    """Says, for people, what is otherwise in a finished run that was made without it, and in how many
+    documents; None if nothing is."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +123,10 @@ class StepPlan:
     """Where files of the step lie that no later step reads."""
     waits: tuple[str, ...] = ()
     """Steps that must be done before it begins, though nothing that it makes depends on them."""
+    rules: tuple[str, ...] = ()
+    """Later rules that it is made by."""
+    missed: tuple[str, ...] = ()
+    """Later rules that would change it, and that it was finished without."""
     key_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
     """Returns the key in `units` of a unit that has a fingerprint of its own."""
 
@@ -269,6 +292,8 @@ class Step(Generic[R]):
     takes: Takes | None = None
     evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
     """Returns tasks that count its tables again and report findings."""
+    rules: tuple[Rule, ...] = ()
+    """Rules that came later, in the order in which they came."""
     unit_of: Callable[[str], str] = lambda name: name
     """Returns the unit of the ledger that a commit is of, by the commit's name."""
     told: Callable[[Mapping[str, Any], R | None], str] | None = None
@@ -290,17 +315,31 @@ class Step(Generic[R]):
 
     def plan(self, scope: Scope, before: Mapping[str, StepPlan]) -> StepPlan:
         """Return its plan, after those that it reads."""
-        settings, name = self.settings(scope), self.name_for(scope)
-        inputs = [before[read] for read in self.reads(scope)]
-        parts = [name, self.version, settings, [step.fingerprint for step in inputs]]
+        name, inputs = self.name_for(scope), [before[read] for read in self.reads(scope)]
+        rules = tuple(rule.name for rule in self.rules if rule.changes(scope))
+
+        def settings(followed: int) -> Mapping[str, object]:
+            own = self.settings(scope)
+            return {**own, "rules": rules[:followed]} if followed else own
+
+        def fingerprint(followed: int) -> str:
+            read = [step.fingerprint for step in inputs]
+            return fingerprint_of([name, self.version, settings(followed), read])
+
+        followed = next(
+            (n for n in range(len(rules) + 1)[::-1] if scope.finished.get(name) == fingerprint(n)),
+            len(rules),
+        )
         return StepPlan(
             name,
-            fingerprint_of(parts),
-            {key: full_settings(value) for key, value in settings.items()},
+            fingerprint(followed),
+            {key: full_settings(value) for key, value in settings(followed).items()},
             tuple(step.name for step in inputs),
             self.units(scope, before),
             self.warning(scope),
             self.unread,
             tuple(self.waits(scope)),
+            rules[:followed],
+            rules[followed:],
             self.unit_key,
         )

@@ -98,6 +98,8 @@ class TableReader:
     """Whether `slices` reads no row."""
     libraries: tuple[Library, ...] = ()
     """What else must be installed."""
+    version: int = 1
+    """Raised when it reads the same files otherwise; in the fingerprints of such files alone."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class StreamReader:
     """Whether a record has fields of its own: an id, a language, sections."""
     libraries: tuple[Library, ...] = ()
     """What else must be installed."""
+    version: int = 1
+    """Raised when it reads the same files otherwise; in the fingerprints of such files alone."""
     is_text: bool = True
     """Whether it is text in one encoding, which a source may declare."""
     is_whole: bool = False

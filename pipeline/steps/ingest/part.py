@@ -138,6 +138,8 @@ class PartRecord(UnitRecord):
     """Turns of dialogues by role."""
     compared: dict[str, int] = Field(default_factory=dict)
     """Documents that have a value to compare or to rank by, by field."""
+    noticed: dict[str, int] = Field(default_factory=dict)
+    """What is no drop and people should know, by name: see `stages.reading.noticed`."""
 
 
 def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
@@ -192,6 +194,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         samples=filters.samples,
         roles=dict(sorted(dialogues.roles.items())) if dialogues else {},
         compared=compared.held,
+        noticed=dict(sorted(reading.columns.noticed.items())),
         flow=Flow(
             input=received.tally(),
             output=kept.tally(bytes=counts["text_bytes"]),

@@ -45,6 +45,7 @@ from stages.dedup.normalization import unicode_version
 from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
+from stages.reading.noticed import notice_warnings
 from stages.reading.reader import TextSplit
 from stages.reading.table import reader_of
 
@@ -90,6 +91,8 @@ class IngestRecord(StepRecord):
     """What filters changed of the documents that are left, by name."""
     compared: dict[str, int] = Field(default_factory=dict)
     """Documents that have a value to compare or to rank by, by field."""
+    noticed: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """What is no drop and people should know, by source and name."""
     samples: tuple[Sample, ...] = ()
     """Of what each filter dropped, for people."""
     units: tuple[UnitSize, ...]
@@ -108,6 +111,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
         "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
         **({"libraries": libraries} if (libraries := _libraries(scope.inputs)) else {}),
+        **({"readers": readers} if (readers := _readers(scope.inputs)) else {}),
         **({"compared": compared} if (compared := _compared(file)) else {}),
     }
 
@@ -117,6 +121,12 @@ def _libraries(files: Iterable[InputFile]) -> dict[str, str]:
     readers = {reader_of(file.path, TextSplit.FILE) for file in files}
     names = {library.name for reader in readers if reader for library in reader.libraries}
     return {name: _version(name) for name in sorted(names)}
+
+
+def _readers(files: Iterable[InputFile]) -> dict[str, int]:
+    """Return the versions of the readers of some files, by name; the first version adds nothing."""
+    readers = {reader_of(file.path, TextSplit.FILE) for file in files}
+    return {one.name: one.version for one in readers if one and one.version > 1}
 
 
 def _version(package: str) -> str:
@@ -167,6 +177,7 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
                 *by_source[bundle.source],
                 [[bundle.source, one.path, one.digest] for one in bundle.files],
                 *([libraries] if (libraries := _libraries(bundle.files)) else []),
+                *([readers] if (readers := _readers(bundle.files)) else []),
             ]
         )
         for bundle in _bundles(scope)
@@ -257,7 +268,9 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     changes: Counter[str] = Counter()
     compared: Counter[str] = Counter()
     samples: list[Sample] = []
+    noticed: dict[str, Counter[str]] = {}
     for part in parts.values():
+        noticed.setdefault(part.source, Counter()).update(part.noticed)
         columns.add(part)
         drops.update(part.drops)
         changes.update(part.changes)
@@ -287,13 +300,14 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
                 " value there; correct it, or leave it out, and run again with --replace"
             )
     return IngestRecord(
-        warnings=tuple(columns.warnings()),
+        warnings=(*columns.warnings(), *notice_warnings(noticed)),
         read=read,
         drops=dict(sorted(drops.items())),
         named=tuple(named[:NAMED]),
         cleaned=sum(part.cleaned for part in parts.values()),
         changes=dict(sorted(changes.items())),
         compared=dict(sorted(compared.items())),
+        noticed={source: dict(sorted(one.items())) for source, one in noticed.items() if one},
         samples=tuple(samples),
         units=tuple(size_of(unit, part) for unit, part in parts.items()),
     )

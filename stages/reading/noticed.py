@@ -1,0 +1,45 @@
+"""Noticed: what a reader meets that is no drop and that people should know, counted beside the ledger.
+
+A reader counts it in `ColumnsSeen.noticed` under a name of `NOTICES`. The counts of each source stand in
+the report, and those that may mean that something is wrong are warnings.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One such thing."""
+
+    name: str
+    """What readers count it under; what ends with a colon is followed by a kind, such as a type."""
+    said: str
+    """What the report calls it: "quoted fields over more than one line"."""
+    warning: str | None = None
+    """What to say in a warning after the source and the number; None if it is none."""
+
+
+NOTICES: tuple[Notice, ...] = ()
+
+
+def notice_of(name: str) -> tuple[Notice, str]:
+    """Return a notice by the name that it is counted under, and its kind, which is empty for most."""
+    beginning, colon, kind = name.partition(":")
+    return next(one for one in NOTICES if one.name == beginning + colon), kind
+
+
+def said_of_notice(name: str) -> str:
+    """Return what the report calls what is counted under a name."""
+    notice, kind = notice_of(name)
+    return notice.said.format(kind=kind)
+
+
+def notice_warnings(noticed: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield the warnings of what was noticed, by source and name."""
+    for source, counts in noticed.items():
+        for name, number in counts.items():
+            notice, kind = notice_of(name)
+            if notice.warning is not None:
+                said = notice.warning.format(number=f"{number:,}", kind=kind, source=source)
+                yield f"sources.{source}: {said}"

@@ -1,0 +1,48 @@
+"""What later rules promise: they change new runs, and what was finished without them stays done."""
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import Rule, Scope, StepPlan
+from tests.conftest import small_run
+
+FIRST = Rule("first", lambda scope: scope.generation > 0)
+SECOND = Rule("second", lambda _: True)
+RULED = replace(SPLIT, rules=(FIRST, SECOND))
+BEFORE = {name: StepPlan(name, name, {}, ()) for name in ("dedup", "tokenizer")}
+
+
+def planned(step: object, scope: Scope) -> StepPlan:
+    """Return the plan of a split."""
+    assert isinstance(step, type(SPLIT))
+    return step.plan(scope, BEFORE)
+
+
+def test_a_rule_that_changes_nothing_of_a_run_is_not_in_its_fingerprint() -> None:
+    scope = Scope(small_run())
+    plan = planned(replace(SPLIT, rules=(FIRST,)), scope)
+    assert plan == planned(SPLIT, scope)
+    assert plan.rules == plan.missed == ()
+
+
+def test_a_new_run_is_made_by_all_rules_that_change_it() -> None:
+    plans = [planned(RULED, Scope(small_run(), generation=number)) for number in (0, 1)]
+    assert [plan.rules for plan in plans] == [("second",), ("first", "second")]
+    assert [plan.config["rules"] for plan in plans] == [["second"], ["first", "second"]]
+    assert len({plan.fingerprint for plan in (*plans, planned(SPLIT, Scope(small_run())))}) == 3
+
+
+@pytest.mark.parametrize("followed", [0, 1, 2])
+def test_a_finished_step_stays_done_by_the_rules_of_its_time(followed: int) -> None:
+    scope = Scope(small_run(), generation=1)
+    then = planned(replace(SPLIT, rules=RULED.rules[:followed]), scope)
+    now = planned(RULED, replace(scope, finished={SPLIT.name: then.fingerprint}))
+    assert now.fingerprint == then.fingerprint
+    assert (now.rules, now.missed) == (("first", "second")[:followed], ("first", "second")[followed:])
+
+
+def test_a_finished_step_of_other_settings_is_made_by_the_rules_of_today() -> None:
+    plan = planned(RULED, Scope(small_run(), finished={SPLIT.name: "another"}))
+    assert (plan.rules, plan.missed) == (("second",), ())

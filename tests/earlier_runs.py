@@ -1,7 +1,7 @@
 """Finished runs that earlier versions of the program made, each with its run file and its inputs.
 
-`tests/earlier_runs/NAME.tar.zst` holds `run.toml`, `in/` and `out/`. With them, tests show that a finished
-run stays what it was. `tests/earlier_runs/README.md` names the version that made each.
+`tests/earlier_runs/NAME.tar.zst` holds `run.toml`, `in/` and `out/`. With them, tests show that a
+finished run stays what it was. `tests/earlier_runs/README.md` names the version that made each.
 """
 
 import tarfile

@@ -37,6 +37,8 @@ class Drop:
     reason: str
     """A `DropReason`, or a filter's."""
     detail: str
+    lines: int = 1
+    """Lines of its file that it takes."""
 
 
 PATH = pa.dictionary(pa.int32(), pa.string())

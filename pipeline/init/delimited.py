@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from pipeline.init.fields import is_usual_name
-from stages.reading.delimiters import USUAL_DELIMITERS
+from stages.reading.delimiters import USUAL_DELIMITERS, Quoting, csv_rule, looks_quoted
 
 NO_HEADER = (
     "its first row looks like data, not like names of columns; write the names above it, as in id,text."
@@ -30,16 +30,18 @@ _NUMBER = re.compile(r"[-+]?\d[-+\d.,:/ TZ]*")
 _ENDS = (".", "!", "?", "。", "！", "？")  # noqa: RUF001  # full-width ones, on purpose
 
 
-def delimiter_in(text: str, usual: str) -> str:
+def delimiter_in(text: str, usual: str, quoting: Quoting = Quoting.CSV) -> str:
     r"""Return what delimits the fields of some text: "id;text\n1;a, b\n" -> ";".
 
     Args:
         text: the beginning of a file.
         usual: what delimits fields in files of such an ending. Another is taken only if this does not
             fit.
+        quoting: what a quote means in files of such an ending, if their delimiter is the usual one.
     """
-    usual_width, usual_share = _shape(text, usual)
-    shapes = {other: _shape(text, other) for other in USUAL_DELIMITERS}
+    usual_width, usual_share = _shape(text, usual, quoting)
+    shapes = {other: _shape(text, other, Quoting.CSV) for other in USUAL_DELIMITERS}
+    shapes[usual] = usual_width, usual_share
     best = max(shapes, key=lambda other: (shapes[other][1] == 1, shapes[other][0]))
     width, share = shapes[best]
     fits = share >= _NEARLY_ALL and width > 1
@@ -49,9 +51,63 @@ def delimiter_in(text: str, usual: str) -> str:
     return best if fits else usual
 
 
-def _shape(text: str, delimiter: str) -> tuple[int, float]:
+def quoting_in(text: str, delimiter: str, usual: Quoting, *, ended: bool) -> tuple[Quoting, str]:
+    """Return what a quote means in some text, and why, if it is not the usual.
+
+    Args:
+        text: the beginning of a file.
+        delimiter: between its fields.
+        usual: what it means in files of such an ending. The other is taken only if all rows fit it.
+        ended: whether that is all of the file.
+    """
+    lines = text if ended else text[: text.rfind("\n") + 1]
+    quoted, plain = _rows(lines, delimiter, Quoting.CSV), _rows(lines, delimiter, Quoting.NONE) or []
+    if quoted and not ended and not _fits(quoted):
+        quoted = quoted[:-1]  # the text may end inside of a quoted field
+    if usual is Quoting.CSV:
+        why = "" if quoted is not None and _fits(quoted) else _why_none(plain)
+        return (Quoting.NONE, why) if why else (usual, "")
+    why = _why_csv(quoted, plain) if quoted and _fits(quoted) and len(quoted[0]) > 1 else ""
+    return (Quoting.CSV, why) if why else (usual, "")
+
+
+def _why_none(plain: Sequence[Sequence[str]]) -> str:
+    """Say why quotes mean nothing in rows that are no CSV; empty if they do not fit either."""
+    fits = _fits(plain) and len(plain[0]) > 1
+    return "read as CSV, a quote is left open or in the wrong place" if fits else ""
+
+
+def _why_csv(quoted: Sequence[Sequence[str]], plain: Sequence[Sequence[str]]) -> str:
+    """Say why quotes mean something in rows that fit as CSV; empty if nothing says so."""
+    if not _fits(plain):
+        return "only with quotes do all rows have the fields of the first"
+    if any(looks_quoted(field) for row in plain for field in row):
+        return "fields begin and end with a quote and hold doubled ones"
+    return "the names of the columns are quoted" if quoted[0] != plain[0] else ""
+
+
+def _rows(text: str, delimiter: str, quoting: Quoting) -> list[list[str]] | None:
+    """Return all rows of some text; None if a run could not read them."""
+    try:
+        return [row for row in _reader(text, delimiter, quoting, strict=True) if row]
+    except csv.Error:
+        return None
+
+
+def _fits(rows: Sequence[Sequence[str]]) -> bool:
+    """Say whether all rows have as many fields as the first."""
+    return bool(rows) and all(len(row) == len(rows[0]) for row in rows)
+
+
+def _reader(text: str, delimiter: str, quoting: Quoting, *, strict: bool) -> Iterator[list[str]]:
+    rule = csv_rule(quoting)
+    lines = io.StringIO(text, newline="")  # a line ends where the csv module says: not at U+2028
+    return csv.reader(lines, delimiter=delimiter, quoting=rule, strict=strict)
+
+
+def _shape(text: str, delimiter: str, quoting: Quoting) -> tuple[int, float]:
     """Return the fields of the first row, and the share of the rows that have as many."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = _reader(text, delimiter, quoting, strict=False)
     try:
         rows = [row for row in islice(reader, _ROWS) if row]
     except csv.Error:
@@ -63,17 +119,19 @@ def _shape(text: str, delimiter: str) -> tuple[int, float]:
 
 
 def delimited_rows(
-    text: str, delimiter: str, *, ended: bool
+    text: str, delimiter: str, quoting: Quoting, *, ended: bool
 ) -> Iterator[tuple[Mapping[str, object] | None, float]]:
     """Yield the rows below a header, each with the share of the text up to its end; None is a bad row.
 
     Args:
         text: the beginning of a file.
         delimiter: between its fields.
+        quoting: what a quote means in it.
         ended: whether that is all of it; if not, the last row may be cut and is left out.
     """
     lines = io.StringIO(text, newline="")  # a line ends where the csv module says: not at U+2028
-    for row in csv.DictReader(lines, delimiter=delimiter):
+    rule = csv_rule(quoting)
+    for row in csv.DictReader(lines, delimiter=delimiter, quoting=rule):
         if not ended and lines.tell() >= len(text):
             return
         fits = None not in row and None not in row.values()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.init.fields import FieldChoice
+from stages.reading.delimiters import Quoting
 from stages.reading.source_code import is_code_language
 
 
@@ -34,6 +35,8 @@ class DraftSource:
     """Another than UTF-8."""
     delimiter: str | None = None
     """Another than the ending of its files says."""
+    quoting: tuple[Quoting, str] | None = None
+    """Likewise, with the reason."""
     bad: float = 0.0
     """Share of the records looked at that give no document."""
     foreign: float = 0.0

@@ -15,10 +15,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.init.delimited import NO_HEADER, delimited_rows, delimiter_in, lacks_header
+from pipeline.init.delimited import NO_HEADER, delimited_rows, delimiter_in, lacks_header, quoting_in
 from stages.errors import DataError
 from stages.reading.decompress import COMPRESSIONS, stream_chunks
 from stages.reading.delimited import CSV
+from stages.reading.delimiters import Quoting
 from stages.reading.encodings import UTF_8, foreign_encoding, transcoded
 from stages.reading.html import HTML, decoded_page
 from stages.reading.json_file import JSON
@@ -39,6 +40,9 @@ _LONGEST = 1 << 26
 ASCII = "ascii"
 
 
+_Delimited = tuple[str | None, tuple[Quoting, str] | None]
+
+
 @dataclass(frozen=True)
 class Looked:
     """What was seen of a file."""
@@ -55,6 +59,8 @@ class Looked:
     """Of its text; ASCII of what says its encoding itself."""
     delimiter: str | None = None
     """Between the fields of delimited text, if it is another than the ending says."""
+    quoting: tuple[Quoting, str] | None = None
+    """What a quote means in delimited text and why, if it is not what the ending says."""
     bad: int = 0
     """Records among those looked at that are no objects, or have other columns than the header."""
     fault: str = ""
@@ -92,19 +98,19 @@ def _stream(place: Path, reader: StreamReader, size: int) -> Looked:
         text = b"".join(chunks).decode("utf-8-sig" if encoding == UTF_8 else encoding, errors="replace")
         documents = 1.0 if reader.is_whole else max(1.0, plain / 8192)
         return Looked((), text, documents, plain, encoding)
-    found, share, delimiter = _found(chunks, reader, encoding, ended=ended)
+    found, share, shape = _found(chunks, reader, encoding, ended=ended)
     if not found and not ended:
         chunks, ended = _beginning(place, _LONGEST)
         held = sum(map(len, chunks))
         plain = held if ended else max(held, plain)
-        found, share, delimiter = _found(chunks, reader, encoding, ended=ended)
+        found, share, shape = _found(chunks, reader, encoding, ended=ended)
     records = tuple(record for record in found if record is not None)
     if reader.has_delimiter and lacks_header(records):
         return Looked((), "", 0, 0, fault=NO_HEADER)
     whole = ended and len(found) < _RECORDS
     documents = len(found) if whole else len(found) * plain / max(held * share, 1)
     bad = len(found) - len(records)
-    return Looked(records, "", documents, plain, encoding, delimiter=delimiter, bad=bad)
+    return Looked(records, "", documents, plain, encoding, delimiter=shape[0], quoting=shape[1], bad=bad)
 
 
 def _beginning(place: Path, most: int) -> tuple[list[bytes], bool]:
@@ -121,23 +127,29 @@ def _beginning(place: Path, most: int) -> tuple[list[bytes], bool]:
 
 def _found(
     chunks: list[bytes], reader: StreamReader, encoding: str, *, ended: bool
-) -> tuple[list[Mapping[str, object] | None], float, str | None]:
-    """Return the first records, None for a bad one, the share of the bytes that they take, a delimiter.
+) -> tuple[list[Mapping[str, object] | None], float, _Delimited]:
+    """Return the first records, None for a bad one, the share of the bytes that they take, the shape.
 
-    The delimiter is None if it is what the ending says.
+    The shape is the delimiter and the quoting, each None if it is what the ending says.
     """
     if encoding not in (ASCII, UTF_8):
         chunks = list(transcoded(chunks, encoding))
     if reader.has_delimiter:
         text = b"".join(chunks).decode("utf-8-sig", errors="replace")
         usual = "," if reader is CSV else "\t"
-        delimiter = delimiter_in(text, usual)
-        rows = list(islice(delimited_rows(text, delimiter, ended=ended), _RECORDS))
+        usual_quoting = reader.quoting or Quoting.CSV
+        delimiter = delimiter_in(text, usual, usual_quoting)
+        quoting, why = quoting_in(text, delimiter, usual_quoting, ended=ended)
+        rows = list(islice(delimited_rows(text, delimiter, quoting, ended=ended), _RECORDS))
         share = rows[-1][1] if rows else 0.0
-        return [row for row, _ in rows], share, None if delimiter == usual else delimiter
+        shape = (
+            None if delimiter == usual else delimiter,
+            None if quoting is usual_quoting else (quoting, why),
+        )
+        return [row for row, _ in rows], share, shape
     found = list(islice(_records(chunks, reader, ended=ended), _RECORDS))
     end = found[-1][1] if found else 0
-    return [record for record, _ in found], end / max(sum(map(len, chunks)), 1), None
+    return [record for record, _ in found], end / max(sum(map(len, chunks)), 1), (None, None)
 
 
 def _records(

@@ -21,6 +21,7 @@ from pipeline.init.patterns import patterns_of
 from pipeline.init.records import ASCII, Looked, look_at
 from stages.errors import ConfigError
 from stages.reading.delimited import CSV, TSV
+from stages.reading.delimiters import Quoting
 from stages.reading.nested import find_column
 from stages.reading.reader import Reader, StreamReader, TableReader
 
@@ -225,6 +226,7 @@ class _Shape:
     has_language: bool
     """Whether a table has the column of the language."""
     delimiter: str | None
+    quoting: Quoting | None
 
 
 def _shape(one: _SeenFile) -> _Shape:
@@ -233,7 +235,8 @@ def _shape(one: _SeenFile) -> _Shape:
     assert one.choice is not None
     choice = FieldChoice(text=one.choice.text, section=one.choice.section, chat=one.choice.chat)
     has_language = one.choice.language is not None and _has_header(one.file.reader)
-    return _Shape(choice, has_language, one.looked.delimiter)
+    quoting = one.looked.quoting[0] if one.looked.quoting else None
+    return _Shape(choice, has_language, one.looked.delimiter, quoting)
 
 
 def _has_header(reader: Reader) -> bool:
@@ -282,6 +285,7 @@ def _source(
         exclude=exclude,
         language=language or (None if choice.language else _language_of(files)),
         delimiter=next((seen.delimiter for _, seen, _ in looked), None),
+        quoting=next((seen.quoting for _, seen, _ in looked), None),
         encoding=_encoding([seen.encoding for _, seen, _ in looked]),
         bad=_bad(records, choice, sum(seen.bad for _, seen, _ in looked)),
         foreign=sum(seen.is_foreign for _, seen, _ in looked) / max(len(looked), 1),

@@ -97,6 +97,8 @@ def _files(source: DraftSource) -> Iterator[str]:
         yield f"exclude = {_list(source.exclude)}"
     if source.delimiter is not None:
         yield f"delimiter = {_text(source.delimiter)}    # between two fields of the first row"
+    if source.quoting is not None:
+        yield f"quoting = {_text(source.quoting[0])}    # {source.quoting[1]}"
     if source.encoding is not None:
         why = f"    # a guess: {source.foreign:.0%} of the files are not UTF-8"
         yield f"encoding = {_text(source.encoding)}{why}"

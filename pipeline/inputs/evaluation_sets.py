@@ -22,6 +22,7 @@ from stages.columns import Drop
 from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.decontamination.index import passages_of
 from stages.errors import ConfigError, DataError
+from stages.reading.delimiters import Quoting
 from stages.reading.reader import StreamReader
 from stages.reading.records import FieldsForFilters, RawDocument
 
@@ -114,7 +115,10 @@ def _resolved(wanted: EvaluationSet, file: RunFile, base: Path) -> EvaluationSet
                 found.words += sum(words)
                 found.usable += max(words, default=0) >= least
     _require_items(wanted, found, file.decontamination)
-    return placed.model_copy(update={"digests": digests, "words": found.words})
+    usual = {one.reader.quoting for one in files if isinstance(one.reader, StreamReader)} - {None}
+    quoting = Quoting.NONE if usual == {Quoting.NONE} else None
+    known = {"digests": digests, "words": found.words, "quoting": wanted.quoting or quoting}
+    return placed.model_copy(update=known)
 
 
 def _require_items(wanted: EvaluationSet, found: ItemsRead, config: Decontamination) -> None:
@@ -193,6 +197,7 @@ def _found(wanted: EvaluationSet, base: Path) -> list[FoundFile]:
         text_split=wanted.text_split,
         encoding=wanted.encoding,
         delimiter=wanted.delimiter,
+        quoting=wanted.quoting,
     )
     probe = RunFile(sources=(source,), datasets=(Dataset(name=_FOLDER),))
     with _named(wanted):

@@ -222,7 +222,7 @@ def _one_name(place: Place) -> str:
 
 
 def _require_use(source: Source, readers: Collection[Reader]) -> None:
-    """Refuse the encoding and the delimiter of a source of which no file has one."""
+    """Refuse the encoding, the delimiter and the quoting of a source of which no file has one."""
     streams = [reader for reader in readers if isinstance(reader, StreamReader)]
     kinds = ", ".join(sorted({reader.name for reader in readers}))
     if source.encoding != UTF_8 and not any(reader.is_text for reader in streams):
@@ -234,6 +234,11 @@ def _require_use(source: Source, readers: Collection[Reader]) -> None:
         raise ConfigError(
             f"sources.{source.name}.delimiter = {source.delimiter!r}: all its files are {kinds}, whose"
             " fields no character delimits; leave it out"
+        )
+    if source.quoting is not None and not any(reader.quoting for reader in streams):
+        raise ConfigError(
+            f"sources.{source.name}.quoting = {str(source.quoting)!r}: all its files are {kinds}, which"
+            " have no fields that may be quoted; leave it out"
         )
 
 

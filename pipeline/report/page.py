@@ -83,7 +83,12 @@ def duration(seconds: float) -> str:
 def _sections(report: RunReport) -> list[tuple[str, str]]:
     """Return the name and the title of each section that has something to show."""
     documents = report["documents"]
-    dropped = any(documents["dropped"].values()) or documents.get("removed") or "samples" in documents
+    dropped = (
+        any(documents["dropped"].values())
+        or documents.get("removed")
+        or "samples" in documents
+        or "noticed" in documents
+    )
     sections = (
         ("verdict", "Can I train on it?", True),
         ("flow", "What became of the documents", report["ledger"]),

@@ -165,8 +165,9 @@ class Ingest(LengthFilter):
     text."""
     max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
     """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it
-    the run stops. It is checked over all records, and before that over the first ones, in the order of
-    sources, paths and positions, once there are 1,000."""
+    the run stops. A record of a CSV file counts as the lines that it takes. The share is checked over
+    all records, and before that over the first ones, in the order of sources, paths and positions, once
+    there are 1,000."""
 
 
 class TokenizerLimits(Config):

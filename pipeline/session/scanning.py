@@ -127,7 +127,7 @@ def _fingerprint(file: FoundFile, attempt: str) -> str:
     cut: list[object] = []
     if isinstance(file.reader, TableReader):
         unset = {name for name in ("keep_columns", "chat") if not getattr(file.fields, name)}
-        idle = {"html_text", "delimiter", *unset}
+        idle = {"html_text", "delimiter", "quoting", *unset}
         cut = [file.unit_size, file.fields.model_dump(mode="json", exclude=idle)]
     elif file.is_cut_by_bytes:
         cut = [file.unit_size]

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from stages.config import Config
-from stages.reading.delimiters import possible_delimiter
+from stages.reading.delimiters import Quoting, possible_delimiter
 from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 
@@ -41,6 +41,8 @@ class EvaluationSet(Config):
     """Encoding of text, CSV and JSON, as for sources."""
     delimiter: str | None = None
     """The character between two fields of CSV and TSV files, as for sources."""
+    quoting: Quoting | None = None
+    """What a quote means in CSV and TSV files, as for sources."""
     digests: dict[str, str] | None = None
     """XXH3-128 of each file, by its path below the root of its glob. The run fills it in. If you set it,
     files with other digests are refused."""

@@ -128,7 +128,9 @@ def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: boo
     kind = _only_field(schema, column, name, key).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     strings = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if any(test(value) for test in strings) or (integers and pa.types.is_integer(value)):
+    if any(test(value) for test in (*strings, pa.types.is_null)) or (
+        integers and pa.types.is_integer(value)
+    ):
         return
     needed = "strings or integers" if integers else "strings"
     way = f"; to read lists of messages, set {chat_setting(column)}" if holds_messages(kind) else ""
@@ -193,6 +195,8 @@ def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
 def _binary(column: pa.Array) -> pa.Array:
     """Return strings as binary, checked to lie within their buffers before any is looked at."""
     column.validate()
+    if pa.types.is_null(column.type):  # what writers give a column without a value
+        return column.cast(pa.binary())
     if pa.types.is_integer(column.type):
         return column.cast(pa.string()).cast(pa.binary())
     same = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}

@@ -46,6 +46,8 @@ class ColumnsSeen:
         """For `ID` and `LANGUAGE`, the records of which none was taken, by what their column holds."""
         self.first_wrong: dict[str, str] = {}
         """For `ID` and `LANGUAGE`, the file of the first record whose column holds another type."""
+        self.further_lines = 0
+        """Lines that records take beyond one each."""
         self.noticed = Counter[str]()
         """What is no drop and people should know, by name: see `stages.reading.noticed`."""
         self._sampled = 0

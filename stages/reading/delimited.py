@@ -1,30 +1,35 @@
-r"""Delimited text (CSV, TSV) to raw documents: a header, then a record a line, or more if one is quoted.
+r"""Delimited text (CSV, TSV) to raw documents: a header, then records of one line, or more if quoted.
 
-As RFC 4180 has it and Python's csv module reads it, strictly: a field that begins with a quote goes on
-to the next quote that is not doubled, over delimiters and line ends, and ends there. So where a record
-begins can be told only from the file's beginning, and files are read from front to back. A document
-stands at the first byte of its record. A header without the columns of the text is refused: it may be no
-header, or have swallowed the records behind a quote that is left open. So is one that has a
+With `quoting = "csv"`, as RFC 4180 has it and Python's csv module reads it, strictly: a field that
+begins with a quote goes on to the next quote that is not doubled, over delimiters and line ends. So
+where a record begins can be told only from the file's beginning, and files are read from front to back.
+With `quoting = "none"`, as IANA registered text/tab-separated-values, each line is a record and a quote
+is a character like any other.
+
+A document stands at the first byte of its record. A header without the columns of the text is refused:
+it may be no header, or have swallowed the records behind a quote that is left open. So is one that has a
 column of its source twice.
 
-    id,text\n1,"a ""b""\nc"\n      -> {"id": "1", "text": 'a "b"\nc'}
+    id,text\n1,"a ""b""\nc"\n      csv   -> {"id": "1", "text": 'a "b"\nc'}
+    id\ttext\n1\t"a" b\n           none  -> {"id": "1", "text": '"a" b'}
 """
 
 import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
 from stages.columns import Drop, DropReason
 from stages.reading.cells import wanted_columns
 from stages.reading.columns_seen import NAME_LENGTH, NAMED, ColumnsSeen
-from stages.reading.delimiters import USUAL_DELIMITERS
+from stages.reading.delimiters import USUAL_DELIMITERS, Quoting, csv_rule, looks_quoted
 from stages.reading.faults import ContentError
 from stages.reading.fields import document_of
-from stages.reading.lines import Line, joined
+from stages.reading.lines import Line, joined, split_lines
+from stages.reading.noticed import LONG_FIELD, LOOKS_QUOTED
 from stages.reading.reader import StreamReader
 from stages.reading.records import FieldMapping, Record, bad_utf8, foreign_detail, too_large
 
@@ -46,13 +51,15 @@ class Delimited:
     fields: FieldMapping
     max_bytes: int
     delimiter: bytes
+    quoting: Quoting
     _names: list[str] = field(default_factory=list)
     """Of the columns, from the header."""
 
     def __post_init__(self) -> None:
-        """Take the delimiter that the source declares."""
+        """Take the delimiter and the quoting that the source declares."""
         if self.fields.delimiter is not None:
             self.delimiter = self.fields.delimiter.encode()
+        self.quoting = self.fields.quoting or self.quoting
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return the records below the header that are not blank; a long one keeps its size alone.
@@ -62,7 +69,10 @@ class Delimited:
         Raises:
             HeaderError: the header lacks a column of the text, or has one twice that is taken.
         """
-        records = delimited_records(chunks, delimiter=self.delimiter, max_bytes=self.max_bytes)
+        if self.quoting is Quoting.NONE:
+            records = whole_lines(chunks, max_bytes=self.max_bytes)
+        else:
+            records = delimited_records(chunks, delimiter=self.delimiter, max_bytes=self.max_bytes)
         for record in records:
             if self._names:
                 if not record.blank or self.delimiter in record.data:
@@ -71,7 +81,15 @@ class Delimited:
                 self._names = self._header(record)
 
     def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
-        """Return the document of a record."""
+        """Return the document of a record; a drop says how many lines it takes."""
+        record = self._parse(piece, columns)
+        columns.further_lines += piece.lines - 1
+        if piece.lines == 1 or not isinstance(record, Drop):
+            return record
+        detail = f"{record.detail}; it takes {piece.lines:,} lines"
+        return replace(record, detail=detail, lines=piece.lines)
+
+    def _parse(self, piece: Line, columns: ColumnsSeen) -> Record:
         if piece.size > len(piece.data):
             return too_large(piece.number, piece.position, piece.size)
         try:
@@ -79,11 +97,20 @@ class Delimited:
         except UnicodeDecodeError as error:
             return bad_utf8(piece.number, piece.position, error)
         except csv.Error as error:
-            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, _fault(error, piece))
+            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, _fault(error))
+        self._notice(values, columns)
         if len(values) != len(self._names):
             detail = f"{len(values):,} fields, and the header has {len(self._names):,}"
             return Drop(piece.number, piece.position, DropReason.BAD_RECORD, detail)
         return document_of(dict(zip(self._names, values, strict=True)), piece, self.fields, columns)
+
+    def _notice(self, values: list[str], columns: ColumnsSeen) -> None:
+        """Count the fields that people should know of."""
+        if self.quoting is Quoting.NONE:
+            if number := sum(map(looks_quoted, values)):
+                columns.noticed[LOOKS_QUOTED.name] += number
+        elif long := sum("\n" in value for value in values):
+            columns.noticed[LONG_FIELD.name] += long
 
     def _header(self, record: Line) -> list[str]:
         """Return the names of the columns."""
@@ -94,10 +121,12 @@ class Delimited:
         try:
             names = self._values(record.content.decode())
         except (UnicodeDecodeError, csv.Error) as error:
-            raise HeaderError(f"its first line is no header ({_fault(error, record)})") from error
+            lines = f"; it takes {record.lines:,} lines" if record.lines > 1 else ""
+            raise HeaderError(f"its first line is no header ({_fault(error)}{lines})") from error
         for column in self.fields.text_columns:
             if column not in names:
                 self._refuse_other_delimiter(record.content.decode())
+                self._refuse_other_quoting(record.content.decode())
                 there = ", ".join(name[:NAME_LENGTH] for name in names[:NAMED])
                 raise HeaderError(f"its header has no column {column!r}; columns there: {there}")
         for column in wanted_columns(self.fields):
@@ -111,7 +140,7 @@ class Delimited:
         """Refuse a header that has the columns of the text if another delimiter is taken."""
         for other in USUAL_DELIMITERS:
             try:
-                names = _cells(header, other)
+                names = _cells(header, other, self.quoting)
             except csv.Error:
                 continue
             if set(self.fields.text_columns) <= set(names):
@@ -122,21 +151,48 @@ class Delimited:
                     "delimiter",
                 )
 
+    def _refuse_other_quoting(self, header: str) -> None:
+        """Refuse a header that has the columns of the text if its quotes are taken away."""
+        if self.quoting is not Quoting.NONE:
+            return
+        try:
+            names = _cells(header, self.delimiter.decode(), Quoting.CSV)
+        except csv.Error:
+            return
+        if set(self.fields.text_columns) <= set(names):
+            raise HeaderError(
+                'the names of its columns are quoted; set quoting = "csv" beside its paths', "quoting"
+            )
+
     def _values(self, record: str) -> list[str]:
-        return _cells(record, self.delimiter.decode())
+        return _cells(record, self.delimiter.decode(), self.quoting)
 
 
-def _cells(record: str, delimiter: str) -> list[str]:
-    (values,) = csv.reader([record], delimiter=delimiter, strict=True)
+def _cells(record: str, delimiter: str, quoting: Quoting) -> list[str]:
+    rule = csv_rule(quoting)
+    (values,) = csv.reader([record], delimiter=delimiter, strict=True, quoting=rule)
     return values
 
 
-def _fault(error: Exception, record: Line) -> str:
-    """Say what is wrong with a record, and how many lines it takes: a quote may be left open."""
-    lines, said = record.data.count(b"\n") + 1, str(error)
+def _fault(error: Exception) -> str:
+    """Say what is wrong with a record."""
+    said = str(error)
     if said.startswith("new-line character"):  # the module goes on to tell how to open files
-        said = "a carriage return outside of quotes; lines end with LF or CRLF"
-    return f"{said}; it takes {lines:,} lines" if lines > 1 else said
+        return "a carriage return outside of quotes; lines end with LF or CRLF"
+    return said
+
+
+def whole_lines(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Line]:
+    r"""Return the lines of a stream without their ends, LF or CRLF; a long one keeps its size alone.
+
+    b'a,"b\r\nc"\n' -> Line(1, 0, b'a,"b', 4), Line(2, 6, b'c"', 2)
+    """
+    for line in split_lines(chunks, max_bytes=max_bytes + 1):
+        if line.data.endswith(b"\r"):
+            line = replace(line, data=line.data[:-1], size=line.size - 1)  # noqa: PLW2901  # the same line
+        if len(line.data) > max_bytes:
+            line = replace(line, data=b"")  # noqa: PLW2901
+        yield line
 
 
 def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: int) -> Iterator[Line]:
@@ -152,6 +208,7 @@ def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: i
     place, state = _Place(), _Reading.START
     held: list[bytes] = []
     size = line_feeds = 0
+    ends = False
     for chunk in chunks:
         start = 0
         while start < len(chunk):
@@ -166,11 +223,11 @@ def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: i
             else:
                 held = []
             if ends and state is not _Reading.QUOTED:
-                yield place.record(held, size, b"\n")
+                yield place.record(held, size, b"\n", lines=line_feeds)
                 place.move(size, line_feeds)
                 state, held, size, line_feeds = _Reading.START, [], 0, 0
     if size:
-        yield place.record(held, size, b"")
+        yield place.record(held, size, b"", lines=line_feeds + (not ends))
 
 
 class _Reading(Enum):
@@ -191,14 +248,14 @@ class _Place:
     number: int = 1
     position: int = 0
 
-    def record(self, held: list[bytes], size: int, end: bytes) -> Line:
+    def record(self, held: list[bytes], size: int, end: bytes, *, lines: int) -> Line:
         """Return the record without the line end that `size` has with it; it may not be held."""
         if not held:
-            return Line(self.number, self.position, b"", size - len(end))
+            return Line(self.number, self.position, b"", size - len(end), lines)
         data = joined(held)
         if end:
             data = data.removesuffix(end).removesuffix(b"\r")
-        return Line(self.number, self.position, data, len(data))
+        return Line(self.number, self.position, data, len(data), lines)
 
     def move(self, size: int, line_feeds: int) -> None:
         """Go on to the next record."""
@@ -224,5 +281,10 @@ def _after(state: _Reading, part: bytes, delimiter: bytes) -> _Reading:
     return state
 
 
-CSV = StreamReader("CSV", (".csv",), partial(Delimited, delimiter=b","), has_delimiter=True)
-TSV = StreamReader("TSV", (".tsv",), partial(Delimited, delimiter=b"\t"), has_delimiter=True)
+def _reader(name: str, ending: str, delimiter: bytes, quoting: Quoting) -> StreamReader:
+    opening = partial(Delimited, delimiter=delimiter, quoting=quoting)
+    return StreamReader(name, (ending,), opening, has_delimiter=True, quoting=quoting)
+
+
+CSV = _reader("CSV", ".csv", b",", Quoting.CSV)
+TSV = _reader("TSV", ".tsv", b"\t", Quoting.NONE)

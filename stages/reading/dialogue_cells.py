@@ -14,8 +14,14 @@ _NAMES = ({"role", "content"}, {"from", "value"})
 
 
 def holds_messages(kind: pa.DataType) -> bool:
-    """Say whether a type is that of lists of messages."""
-    if not any(test(kind) for test in _LISTS) or not pa.types.is_struct(kind.value_type):
+    """Say whether a type is that of lists of messages; one of nulls alone may be."""
+    if pa.types.is_null(kind):
+        return True
+    if not any(test(kind) for test in _LISTS):
+        return False
+    if pa.types.is_null(kind.value_type):  # of lists that are all empty, or hold nulls
+        return True
+    if not pa.types.is_struct(kind.value_type):
         return False
     there = {field.name for field in kind.value_type}
     return any(names <= there for names in _NAMES)
@@ -37,7 +43,7 @@ def turns_at(column: pa.Array, row: int) -> tuple[ChatTurn, ...] | None:
         UnicodeDecodeError: a string of it is no UTF-8.
     """
     cell = column[row]
-    if cell.values is None:
+    if not cell.is_valid:
         return None
     if len(cell.values) > MOST_TURNS:  # before they are Python objects
         raise NoDialogueError(f"it has {len(cell.values):,} messages, over {MOST_TURNS:,}")

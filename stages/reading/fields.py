@@ -1,13 +1,12 @@
 """Fields: the document of a record whose fields have names, or the reason why it gives none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-from pydantic_core import from_json
 
 from stages.chat.dialogue import NoDialogueError, dialogue_of
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
+from stages.reading.json_numbers import exactly
 from stages.reading.kept_values import UNWRITABLE, KeptValues, kept_values, may_be_inexact
 from stages.reading.lines import Line
 from stages.reading.nested import find_column
@@ -35,30 +34,41 @@ def document_of(
         if not isinstance(text, str):
             return _missing(name, text, piece, columns)
         texts.append(text)
-    own_id = _own_id(record, fields, columns)
+    own_id = _own_id(record, piece, fields, columns)
     language = _language(record, fields, columns)
     first, *rest = texts
-    values = tuple(find_column(record, name)[1] for name in fields.beside)
+    values = _beside(record, piece, fields)
     document = RawDocument(piece.number, piece.position, first, own_id, language, tuple(rest), values)
     return replace(document, kept=_kept(record, piece, fields)) if fields.keep_columns else document
 
 
 def _kept(record: Mapping[str, object], piece: Line, fields: FieldMapping) -> KeptValues:
-    """Return what of a record goes along; an integer of any length with all its digits.
+    """Return what of a record goes along; an integer of any length with all its digits."""
+    return kept_values(_values(record, piece, fields.keep_columns))
+
+
+def _values(record: Mapping[str, object], piece: Line, names: Sequence[str]) -> list[object]:
+    """Return what some fields hold; an integer of any length with all its digits.
 
     orjson reads integers of more than 64 bits as floats, so a record with such is read once more. Only
     records of JSON have any: the values of CSV are strings.
     """
-    values = [find_column(record, name)[1] for name in fields.keep_columns]
+    values = [find_column(record, name)[1] for name in names]
     inexact = may_be_inexact(values)
-    if any(inexact):
-        try:
-            exact = from_json(piece.content)
-        except ValueError:  # of thousands of digits, or of hundreds of lists inside of each other
-            values = [UNWRITABLE if lost else one for one, lost in zip(values, inexact, strict=True)]
-        else:
-            values = [find_column(exact, name)[1] for name in fields.keep_columns]
-    return kept_values(values)
+    if not any(inexact):
+        return values
+    exact = exactly(piece.content)
+    if exact is None:  # hundreds of lists inside of each other
+        return [UNWRITABLE if lost else one for one, lost in zip(values, inexact, strict=True)]
+    return [find_column(exact, name)[1] for name in names]
+
+
+def _beside(record: Mapping[str, object], piece: Line, fields: FieldMapping) -> tuple[object, ...]:
+    """Return what filters and deduplication read of a record; what cannot be written is none."""
+    if not fields.beside:
+        return ()
+    values = _values(record, piece, fields.beside)
+    return tuple(None if value is UNWRITABLE else value for value in values)
 
 
 def _missing(
@@ -87,19 +97,19 @@ def _dialogue(
             columns.textless += 1
         detail = f"field {name!r}: {error}"
         return Drop(piece.number, piece.position, DropReason.BAD_DIALOGUE, detail)
-    own_id = _own_id(record, fields, columns)
+    own_id = _own_id(record, piece, fields, columns)
     language = _language(record, fields, columns)
-    values = tuple(find_column(record, name)[1] for name in fields.beside)
+    values = _beside(record, piece, fields)
     document = RawDocument(piece.number, piece.position, "", own_id, language, (), values, turns)
     return replace(document, kept=_kept(record, piece, fields)) if fields.keep_columns else document
 
 
 def _own_id(
-    record: Mapping[str, object], fields: FieldMapping, columns: ColumnsSeen | None
+    record: Mapping[str, object], piece: Line, fields: FieldMapping, columns: ColumnsSeen | None
 ) -> str | None:
     if not fields.id_column:
         return None
-    _, value = find_column(record, fields.id_column)
+    (value,) = _values(record, piece, (fields.id_column,))
     own_id = own_id_of(value)
     if own_id is None and columns is not None:
         columns.add_untaken(ID, value)

@@ -12,6 +12,7 @@ import orjson
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.fields import document_of
+from stages.reading.json_numbers import loaded
 from stages.reading.lines import Line, inked, lines_of_slice, split_lines
 from stages.reading.reader import StreamReader
 from stages.reading.records import FieldMapping, Record, bad_utf8, foreign_detail, too_large
@@ -46,7 +47,7 @@ def parse_line(line: Line, fields: FieldMapping, columns: ColumnsSeen | None = N
     if line.size > len(line.data):
         return too_large(line.number, line.position, line.size)
     try:
-        record = orjson.loads(line.content)
+        record = loaded(line.content)
     except orjson.JSONDecodeError as error:
         return _bad_line(line, f"{error.msg}, at character {error.pos:,} of the record")
     if not isinstance(record, dict):

@@ -16,7 +16,7 @@ DEEPEST = 64
 """Lists and objects inside of each other."""
 _UTF8 = 4
 """Bytes of a character, at the most."""
-_LARGE = float(1 << 63)
+LARGE = float(1 << 63)
 """Integers of JSON that are larger are read as floats."""
 _json_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -52,7 +52,7 @@ def _text(value: object) -> str | None:
     """Return a value as a string; None if it is too long."""
     if isinstance(value, str):
         text = value
-    elif value is not UNWRITABLE and _is_small(value):
+    elif _is_small(value):
         text = _json_text(value)
     else:
         return None
@@ -65,6 +65,8 @@ def _is_small(value: object) -> bool:
     """Say whether a value of JSON may be short: neither deep nor of many parts. None are written out."""
     level, size = [value], 0
     for _ in range(DEEPEST):
+        if UNWRITABLE in level:
+            return False
         size += sum(len(one) for one in level if isinstance(one, str | list | tuple | dict))
         if size > MOST_BYTES:
             return False
@@ -88,12 +90,12 @@ def may_be_inexact(values: Sequence[object]) -> list[bool]:
 
 def _has_large(value: object) -> bool:
     if isinstance(value, float):
-        return abs(value) >= _LARGE
+        return abs(value) >= LARGE
     if isinstance(value, str) or not _is_small(value):
         return False
     level = [value]
     while level:
         level = [inner for one in level for inner in _inside(one)]
-        if any(isinstance(one, float) and abs(one) >= _LARGE for one in level):
+        if any(isinstance(one, float) and abs(one) >= LARGE for one in level):
             return True
     return False

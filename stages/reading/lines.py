@@ -30,6 +30,8 @@ class Line:
     """Its bytes without the line feed; empty if it was too long to hold."""
     size: int
     """Its bytes in the file, the line feed not counted."""
+    lines: int = 1
+    """Lines of the file that a record takes, if a line feed may stand in one."""
 
     @property
     def content(self) -> bytes:

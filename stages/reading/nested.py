@@ -63,6 +63,8 @@ def _paths_of(fields: pa.Schema | pa.StructType, column: str) -> list[list[pa.Fi
             field = fields.field(number)
             if pa.types.is_struct(field.type):
                 found += [[field, *path] for path in _paths_of(field.type, inside)]
+            elif pa.types.is_null(field.type):  # what is inside of nothing but nulls is null
+                found.append([field])
         if found:
             break
     return found
@@ -82,6 +84,12 @@ def top_column(schema: pa.Schema, column: str) -> str:
     """Return the column at the top level that a column is, or is inside of."""
     paths = _paths_of(schema, column)
     return str(paths[0][0].name) if paths else column
+
+
+def read_path(schema: pa.Schema, column: str) -> str:
+    """Return the path that a column is read by: its own, or that of what it is inside of and is null."""
+    paths = _paths_of(schema, column)
+    return ".".join(field.name for field in paths[0]) if paths else column
 
 
 def column_of(batch: pa.RecordBatch, column: str) -> pa.Array:

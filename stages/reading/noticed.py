@@ -20,7 +20,15 @@ class Notice:
     """What to say in a warning after the source and the number; None if it is none."""
 
 
-NOTICES: tuple[Notice, ...] = ()
+LONG_FIELD = Notice("long field", "quoted fields over more than one line")
+LOOKS_QUOTED = Notice(
+    "looks quoted",
+    "fields that look quoted and are read with their quotes",
+    "{number} fields begin and end with a quote and hold doubled ones. They are read with all their"
+    ' quotes, because quoting = "none". If a program wrote them as CSV, set quoting = "csv" of this'
+    " source and run again with --replace",
+)
+NOTICES: tuple[Notice, ...] = (LONG_FIELD, LOOKS_QUOTED)
 
 
 def notice_of(name: str) -> tuple[Notice, str]:

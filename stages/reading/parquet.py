@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from stages.errors import DataError
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
+from stages.reading.nested import read_path
 from stages.reading.parquet_pages import pages_of
 from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
@@ -74,6 +75,8 @@ def parquet_records(
     first = part.before
     options = {"buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
     with reading_table(name), pq.ParquetFile(file, pre_buffer=False, **options) as table:
+        wanted = (read_path(table.schema_arrow, column) for column in wanted_columns(fields))
+        columns = list(dict.fromkeys(wanted))
         for number in range(part.first, part.last):
             group = table.metadata.row_group(number)
             average = _text_bytes(group, fields) // max(1, group.num_rows)
@@ -82,7 +85,7 @@ def parquet_records(
                 1, min(BATCH_ROWS, BATCH_BYTES // max(1, average, *_longest(file, group, fields)))
             )
             for batch in table.iter_batches(
-                rows, row_groups=[number], columns=wanted_columns(fields), use_threads=False
+                rows, row_groups=[number], columns=columns, use_threads=False
             ):
                 yield from read_rows(batch, fields, first=first, max_bytes=max_bytes)
                 first, found = first + batch.num_rows, found + batch.num_rows

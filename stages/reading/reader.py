@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import BinaryIO, Protocol
 
 from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.delimiters import Quoting
 from stages.reading.lines import Line
 from stages.reading.records import FieldMapping, Record
 from stages.reading.slices import Slice
@@ -129,6 +130,8 @@ class StreamReader:
     """Whether fields are delimited by a character that a source may declare."""
     has_lists: bool = False
     """Whether a field may hold a list of objects, such as the messages of a dialogue."""
+    quoting: Quoting | None = None
+    """What a quote means in delimited text, unless its source says it."""
     split: TextSplit | None = None
     """The `text_split` of a source for which it is the reader; None for any."""
 

@@ -13,7 +13,7 @@ from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
 from stages.columns import Drop, DropReason
 from stages.config import Config
-from stages.reading.delimiters import possible_delimiter
+from stages.reading.delimiters import Quoting, possible_delimiter
 from stages.reading.encodings import foreign_encoding
 from stages.reading.kept_values import NOTHING_KEPT, KeptValues
 
@@ -63,6 +63,11 @@ class FieldMapping(Config):
     delimiter: str | None = None
     """The character between two fields of CSV and TSV files, such as ";". By default it is a comma in
     .csv files, and a tab in .tsv files."""
+    quoting: Quoting | None = None
+    """What a quote means in CSV and TSV files. With `csv`, a field that begins with a quote ends at the
+    next quote that is not doubled. It may hold delimiters and line ends. With `none`, a quote is a
+    character like any other, and each line is a record. By default it is `csv` in .csv files, and `none`
+    in .tsv files."""
     html_text: HtmlText = HtmlText.ALL
     """What of an HTML page is read: `all` that a reader sees, or its `main` text. Heuristics then leave
     out menus, heads and feet of pages. Sometimes they also leave out a list that belongs to the text."""

@@ -46,6 +46,8 @@ class DropsFile:
         """The first drops."""
         self.unreadable: list[str] = []
         """The first of them that no filter made."""
+        self.further_unreadable = 0
+        """Lines that drops take beyond one each that no filter made."""
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -64,6 +66,7 @@ class DropsFile:
         self._name(drop, path, self.named)
         if drop.reason in UNREADABLE:
             self._name(drop, path, self.unreadable)
+            self.further_unreadable += drop.lines - 1
         self.counts[str(drop.reason)] += 1
         self._sums[str(drop.reason)].add(document_id(self._part.source, path, drop.position))
         self._held.append((path, drop))

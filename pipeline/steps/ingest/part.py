@@ -138,6 +138,10 @@ class PartRecord(UnitRecord):
     """Turns of dialogues by role."""
     compared: dict[str, int] = Field(default_factory=dict)
     """Documents that have a value to compare or to rank by, by field."""
+    further_lines: int = 0
+    """Lines that records take beyond one each."""
+    further_unreadable: int = 0
+    """Likewise those of drops that no filter made."""
     noticed: dict[str, int] = Field(default_factory=dict)
     """What is no drop and people should know, by name: see `stages.reading.noticed`."""
 
@@ -194,6 +198,8 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         samples=filters.samples,
         roles=dict(sorted(dialogues.roles.items())) if dialogues else {},
         compared=compared.held,
+        further_lines=reading.columns.further_lines,
+        further_unreadable=drops.further_unreadable,
         noticed=dict(sorted(reading.columns.noticed.items())),
         flow=Flow(
             input=received.tally(),

@@ -45,8 +45,9 @@ from stages.dedup.normalization import unicode_version
 from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
+from stages.reading.delimiters import Quoting
 from stages.reading.noticed import notice_warnings
-from stages.reading.reader import TextSplit
+from stages.reading.reader import StreamReader, TextSplit
 from stages.reading.table import reader_of
 
 BATCH_FACTOR = 6
@@ -112,6 +113,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
         **({"libraries": libraries} if (libraries := _libraries(scope.inputs)) else {}),
         **({"readers": readers} if (readers := _readers(scope.inputs)) else {}),
+        **({"without quotes": unquoted} if (unquoted := _unquoted(file, scope.inputs)) else {}),
         **({"compared": compared} if (compared := _compared(file)) else {}),
     }
 
@@ -127,6 +129,18 @@ def _readers(files: Iterable[InputFile]) -> dict[str, int]:
     """Return the versions of the readers of some files, by name; the first version adds nothing."""
     readers = {reader_of(file.path, TextSplit.FILE) for file in files}
     return {one.name: one.version for one in readers if one and one.version > 1}
+
+
+def _unquoted(file: RunFile, files: Iterable[InputFile]) -> dict[str, list[str]]:
+    """Return by source the formats of delimited text in which a quote means nothing; most have none."""
+    declared = {source.name: source.quoting for source in file.sources}
+    found: dict[str, set[str]] = {}
+    for one in files:
+        reader = reader_of(one.path, TextSplit.FILE)
+        usual = reader.quoting if isinstance(reader, StreamReader) else None
+        if reader is not None and usual and (declared.get(one.source) or usual) is Quoting.NONE:
+            found.setdefault(one.source, set()).add(reader.name)
+    return {source: sorted(names) for source, names in sorted(found.items())}
 
 
 def _version(package: str) -> str:
@@ -178,6 +192,7 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
                 [[bundle.source, one.path, one.digest] for one in bundle.files],
                 *([libraries] if (libraries := _libraries(bundle.files)) else []),
                 *([readers] if (readers := _readers(bundle.files)) else []),
+                *([unquoted] if (unquoted := _unquoted(file, bundle.files)) else []),
             ]
         )
         for bundle in _bundles(scope)
@@ -281,7 +296,11 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     read = sum(part.read for part in parts.values())
     named = [line for part in parts.values() for line in part.named]
     unreadable = [line for part in parts.values() for line in part.unreadable]
-    check_readable(read, drops, unreadable, file.ingest.max_bad_fraction)
+    further = (
+        sum(part.further_lines for part in parts.values()),
+        sum(part.further_unreadable for part in parts.values()),
+    )
+    check_readable(read, drops, unreadable, file.ingest.max_bad_fraction, further=further)
     if not sum(part.documents for part in parts.values()):
         if not read:
             raise DataError(

@@ -45,7 +45,7 @@ class UnreadableSoFar:
         self._waiting: dict[tuple[str, int], PartRecord | None] = {}
         self._bundle = 0
         self._part = 0
-        self._read = 0
+        self._read = self._further_lines = self._further_unreadable = 0
         self._drops: Counter[str] = Counter()
         self._named: list[str] = []
 
@@ -64,13 +64,22 @@ class UnreadableSoFar:
             self._step(found)
             self._columns.require_any(least=MIN_RECORDS)
             if self._read >= MIN_RECORDS:
-                check_readable(self._read, self._drops, self._named, self._bound, early=True)
+                check_readable(
+                    self._read,
+                    self._drops,
+                    self._named,
+                    self._bound,
+                    further=(self._further_lines, self._further_unreadable),
+                    early=True,
+                )
 
     def _step(self, record: PartRecord) -> None:
         """Count the next unit, and look to the one after."""
         self._waiting[self._bundles[self._bundle].key, self._part] = None
         self._columns.add(record)
         self._read += record.read
+        self._further_lines += record.further_lines
+        self._further_unreadable += record.further_unreadable
         self._drops.update(record.drops)
         self._named += record.unreadable[: NAMED - len(self._named)]
         slices = self._bundles[self._bundle].slices
@@ -84,16 +93,34 @@ class UnreadableSoFar:
 
 
 def check_readable(
-    read: int, drops: Mapping[str, int], named: Sequence[str], bound: float, *, early: bool = False
+    read: int,
+    drops: Mapping[str, int],
+    named: Sequence[str],
+    bound: float,
+    *,
+    further: tuple[int, int] = (0, 0),
+    early: bool = False,
 ) -> None:
     """Refuse an input of which too much is unreadable.
 
+    A record counts as the lines that it takes: a quote that is left open may take most of a file.
+
+    Args:
+        read: records.
+        drops: by reason.
+        named: the first of them, for people.
+        bound: most of the lines that may be unreadable.
+        further: lines that records take beyond one each, and those that unreadable ones take.
+        early: whether not all is read yet.
+
     Raises:
-        DataError: more than `bound` of the records are.
+        DataError: more than `bound` of the lines are.
     """
-    bad = sum(drops.get(reason, 0) for reason in UNREADABLE)
+    bad = sum(drops.get(reason, 0) for reason in UNREADABLE) + further[1]
+    read += further[0]
     if bad > bound * read:
         of = "the first " if early else ""
+        what = "lines" if further[0] else "records"
         way = "repair the file"
         if 2 * drops.get(DropReason.MISSING_TEXT, 0) > bad:
             way = (
@@ -101,6 +128,6 @@ def check_readable(
                 " messages (docs/chat.md)"
             )
         raise DataError(
-            f"ingest.max_bad_fraction = {bound}: {bad:,} of {of}{read:,} records are unreadable"
+            f"ingest.max_bad_fraction = {bound}: {bad:,} of {of}{read:,} {what} are unreadable"
             f" ({', '.join(named[:NAMED])}); {way}, or set ingest.max_bad_fraction higher"
         )

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
-from stages.reading.delimited import CSV, TSV, HeaderError, delimited_records
+from stages.reading.delimited import CSV, TSV, HeaderError, delimited_records, whole_lines
+from stages.reading.delimiters import Quoting
 from stages.reading.faults import ContentError
 from stages.reading.lines import Line
 from stages.reading.reader import StreamReader
@@ -47,7 +48,20 @@ def test_a_quoted_field_goes_over_delimiters_quotes_and_line_ends() -> None:
 
 def test_the_records_of_the_docstring() -> None:
     records = delimited_records([b'a,"b\nc"\r\nd,e\n'], delimiter=b",", max_bytes=100)
-    assert list(records) == [Line(1, 0, b'a,"b\nc"', 7), Line(3, 9, b"d,e", 3)]
+    assert list(records) == [Line(1, 0, b'a,"b\nc"', 7, 2), Line(3, 9, b"d,e", 3)]
+
+
+def test_the_lines_of_the_docstring() -> None:
+    lines = whole_lines([b'a,"b\r\nc"\n'], max_bytes=100)
+    assert list(lines) == [Line(1, 0, b'a,"b', 4), Line(2, 6, b'c"', 2)]
+
+
+@pytest.mark.parametrize(("size", "held"), [(3, b""), (4, b"abcd")])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_line_is_as_long_as_it_is_without_its_end(size: int, held: bytes, end: bytes) -> None:
+    (line,) = whole_lines([b"abcd" + end], max_bytes=size)
+    assert line.data == held
+    assert line.size in (4, 4 + (not held))
 
 
 def test_tabs_delimit_a_tsv() -> None:
@@ -59,7 +73,7 @@ def test_tabs_delimit_a_tsv() -> None:
 @pytest.mark.parametrize("reader", [CSV, TSV])
 @pytest.mark.parametrize("delimiter", [";", "|", "\t", "\x01"])
 def test_a_source_may_declare_what_delimits_fields(reader: StreamReader, delimiter: str) -> None:
-    fields = FieldMapping(id_column="id", delimiter=delimiter)
+    fields = FieldMapping(id_column="id", delimiter=delimiter, quoting=Quoting.CSV)
     rows = ["id;text", '1;"a; b, c"', "2;plain, text", ";;"]
     stream = reader.open(fields, 1 << 20)
     data = "\n".join(rows).replace(";", delimiter).encode()
@@ -131,7 +145,7 @@ def test_what_is_no_record_is_a_drop_and_the_next_is_read(
         (b"text\r1\r2\r3", "no header (a carriage return outside of quotes"),
         (b"i" * 99, "has 99 bytes, over ingest.max_document_bytes"),
         (b"\xff", "no header ('utf-8' codec can't decode byte 0xff"),
-        (b'"text,id', "no header (unexpected end of data; it takes 3 lines)"),
+        (b'"text,id', "no header (unexpected end of data; it takes 2 lines)"),
         (b'text,"id"x', "no header (',' expected after '\"')"),
         (b"id,Text", "no column 'text'; columns there: id, Text"),
         (b"1,a,en", "no column 'text'; columns there: 1, a, en"),
@@ -164,7 +178,7 @@ def test_a_quote_that_is_left_open_is_no_document_with_what_follows_in_it() -> N
     (found,) = read(b'id,text,lang\n1,"open to the end\n2,b,en\n')
     assert isinstance(found, Drop)
     assert (found.line, found.reason) == (2, DropReason.BAD_RECORD)
-    assert found.detail == "unexpected end of data; it takes 3 lines"
+    assert found.detail == "unexpected end of data; it takes 2 lines"
 
 
 def test_a_field_that_is_missing_everywhere_is_counted() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zstandard
 
-FOLDER = Path(__file__).with_suffix("")
+FOLDER = Path(__file__).with_name("earlier_runs")
 
 
 def unpack_run(name: str, folder: Path) -> Path:

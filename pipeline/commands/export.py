@@ -148,6 +148,7 @@ def _open(request: ExportRequest, format_: Format) -> list[ExportSource]:
             f"--epoch {request.epoch}: {format_.name} holds documents, which are the same in every"
             " epoch; leave --epoch out"
         )
+    generation_folders(request.folder)
     path = find_dataset(request.folder, request.dataset)
     splits = (request.split,) if request.split else finished_splits(path) or ("train",)
     sources = [open_source(path, split=split, epoch=request.epoch) for split in splits]

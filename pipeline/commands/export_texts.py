@@ -94,6 +94,7 @@ def export_texts(request: TextsRequest, *, stream: TextIO | None) -> ExportRepor
         require_local(request.folder, "DIR")
         to = require_local(request.to, "--to")
         refuse_overlap(to, request.folder)
+        generation_folders(request.folder)
         kept = _kept_units(request.folder)
         identity = Identity(
             format=request.format.name, dataset="", epoch=0, splits={"kept": (kept.fingerprint,)}

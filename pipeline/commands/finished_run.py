@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from markupsafe import Markup
 
+from pipeline.planning.earlier import generation_folders
 from pipeline.report.clusters import describe_clusters
 from pipeline.report.duplicates import ClusterContent
 from pipeline.report.inspection import describe_row
@@ -83,6 +84,7 @@ class FinishedRun:
             ShardmillError: there is no such dataset or split, or it is damaged.
         """
         with disk_faults(self.folder):
+            generation_folders(self.folder)
             return open_dataset(find_dataset(self.folder, dataset), split=split, epoch=epoch)
 
     def row(self, dataset: str, number: int = 0, *, split: str = "train", epoch: int = 0) -> "DrawnRow":

@@ -14,10 +14,11 @@ from pipeline.planning.kept_plan import KeptPlan, KeptStep, read_kept_plan
 from pipeline.planning.outputs import PLAN, require_local
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
+from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.earlier import GENERATIONS, RANKS_UNIT, EarlierRun
+from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
@@ -25,15 +26,76 @@ from pipeline.steps.step import Scope
 from pipeline.steps.units import units_of
 from stages.config import canonical_json
 from stages.errors import ConfigError, FormatError
-from stages.store.folders import entries
+from stages.store.generations import missing_generation, numbered_generations, require_no_gap
 
 _AGAINST = "against"
 
 
 def generation_folders(output: Path) -> list[Path]:
-    """Return the folders of a run's later generations, in their order."""
-    found = [path for path in entries(output / GENERATIONS) if path.name.isdecimal()]
-    return sorted((path for path in found if (path / PLAN).exists()), key=lambda path: int(path.name))
+    """Return the folders of a run's later generations, in their order.
+
+    The last one may have been stopped before it wrote anything, and then counts as not there.
+
+    Raises:
+        FormatError: one before the last is missing, or is not the one that later ones rest on.
+    """
+    found = numbered_generations(output)
+    require_no_gap(output, found)
+    last = max(found, default=0)
+    for number, path in list(found.items()):
+        if (path / PLAN).exists():
+            continue
+        if number < last or not path.is_dir() or (path / COMMITS).exists():
+            what = "holds no run" if path.is_dir() else "is no folder"
+            raise missing_generation(output, number, last=last, why=f"{what} (no {PLAN})")
+        del found[number]
+    folders = list(found.values())
+    _require_chain(output, folders)
+    return folders
+
+
+def _require_chain(output: Path, folders: Sequence[Path]) -> None:
+    """Refuse a generation that was decided against others than those before it.
+
+    What a deduplication was made against stands in run.json: fingerprints of ingest and dedup, those of
+    earlier generations last.
+
+    Raises:
+        FormatError: names the generation.
+    """
+    identities: list[tuple[str, str] | None] = [_identity(output)]
+    for number, folder in enumerate(folders, 1):
+        kept = _kept(folder)
+        wanted = None if kept is None else kept.generation
+        against = () if kept is None else against_of(kept)
+        own = [(run.ingest, run.dedup) for run in against[-number:]]
+        fits = len(own) == number and all(
+            known in (None, one) for known, one in zip(identities, own, strict=True)
+        )
+        if (against and not fits) or wanted not in (None, number):
+            raise missing_generation(
+                output,
+                number,
+                last=len(folders),
+                why="was made after other generations than those before it: it is of another run, or its"
+                " number was another one",
+            )
+        identities.append(_identity(folder))
+
+
+def _identity(folder: Path) -> tuple[str, str] | None:
+    """Return the fingerprints of a run's ingest and dedup; None if they are not known."""
+    kept = _kept(folder)
+    if kept is None or not {INGEST.name, DEDUP_NAME} <= kept.steps.keys():
+        return None
+    return kept.steps[INGEST.name].fingerprint, kept.steps[DEDUP_NAME].fingerprint
+
+
+def _kept(folder: Path) -> KeptPlan | None:
+    try:
+        return read_kept_plan(folder)
+    except (ConfigError, FormatError):  # the run itself says so
+        return None
 
 
 def find_earlier(file: RunFile, base: Path, *, output: Path) -> tuple[EarlierRun, ...]:

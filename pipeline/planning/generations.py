@@ -20,7 +20,6 @@ from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
 from pipeline.run_file.config import Dataset, RunFile, TokenizerSection
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
@@ -28,6 +27,7 @@ from pipeline.steps.tokenizer.step import TOKENIZER
 from stages.errors import ConfigError, FormatError
 from stages.mixing.config import Mix, SourceMix
 from stages.store.digests import digest_file
+from stages.store.generations import GENERATIONS, generation_name
 from stages.tokenizer.existing import TokenizerKind
 
 M = TypeVar("M", bound=Mix)
@@ -74,7 +74,7 @@ def generations_of(output: Path, files: Collection[str]) -> list[RunGeneration]:
         found.append(RunGeneration(int(folder.name), folder, recorded))
     if new := _new(every, found):
         number = found[-1].number + 1
-        found.append(RunGeneration(number, output / GENERATIONS / f"{number:04d}", new))
+        found.append(RunGeneration(number, output / GENERATIONS / generation_name(number), new))
     return found
 
 

@@ -13,11 +13,12 @@ from typing import Any, TypedDict
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.planning.earlier import generation_folders
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.words import said_of_reason
-from pipeline.steps.earlier import GENERATIONS
 from stages.errors import ConfigError
 from stages.store.folders import files_below
+from stages.store.generations import GENERATIONS
 
 _OURS = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"(.+):(\d{1,18})")
@@ -69,6 +70,7 @@ def print_fate(found: list[FateContent], *, as_json: bool) -> None:
 
 
 def _found(folder: Path, name: str) -> Iterator[FateContent]:
+    generation_folders(folder)
     for path in sorted(files_below(folder)):
         inside = path.relative_to(folder).as_posix()
         parts = inside.split("/")

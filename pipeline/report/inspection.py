@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
+from pipeline.planning.earlier import generation_folders
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.row_content import PieceContent, RowContent, SequenceContent, TokenContent
 from pipeline.run_file.datasets import find_dataset
@@ -63,8 +64,9 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
 
     Raises:
         ConfigError: no such dataset, split or row.
-        FormatError: the dataset is damaged.
+        FormatError: the dataset is damaged, or a generation of the run is missing.
     """
+    generation_folders(folder)
     path = find_dataset(folder, dataset)
     rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     if not 0 <= row < len(rows):

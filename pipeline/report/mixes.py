@@ -13,11 +13,11 @@ from pipeline.report.mix_content import MixContent, StageContent, WholeContent
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import FormatError
 from stages.mixing.audit import add_classes
 from stages.mixing.audited import MixAudit, PackedClass
+from stages.store.generations import GENERATIONS
 
 TRAIN = "train"
 """The split that a mix is of."""

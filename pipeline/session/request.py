@@ -14,7 +14,7 @@ from pipeline.planning.rules import finished_steps
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.step import Scope
-from stages.errors import ConfigError
+from stages.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:  # which imports this module
     from pipeline.session.session import RunRequest
@@ -28,7 +28,13 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     """
     if request.files is not None:
         return [request]
-    if not (request.output / PLAN).exists() and not generation_folders(request.output):
+    try:
+        later = generation_folders(request.output)
+    except FormatError:
+        if request.replace:  # all files become one run
+            return [request]
+        raise
+    if not (request.output / PLAN).exists() and not later:
         return [request]
     keys = {_key(file) for file in find_inputs(request.file, request.base, output=request.output).files}
     found = generations_of(request.output, keys)

@@ -42,7 +42,6 @@ from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import SCAN, Commits
 from pipeline.state.journal import STATUS, run_lock
 from pipeline.state.storage import LocalStorage, make_folder
-from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import SELECTING
@@ -51,6 +50,7 @@ from pipeline.steps.table import NAMES, planned_steps, step_needs
 from pipeline.system.disk_faults import disk_faults, making
 from stages.errors import ConfigError, Stopped, VerificationError
 from stages.store.folders import entries
+from stages.store.generations import GENERATIONS
 
 _NAMED = 3
 
@@ -309,8 +309,8 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
         first = stale[0]
         later = f", and with it {', '.join(s.step.name for s in stale[1:])}" if stale[1:] else ""
         way = (
-            "make this generation anew. If no training has read it, you can also delete its folder and"
-            " run again: earlier generations stay"
+            "make this generation anew. If it is the last one and no training has read it, you can also"
+            " delete its folder and run again: earlier generations stay"
             if request.before
             else "make them anew in this folder, or choose another one. There,"
             f' dedup.against = ["{request.output}"] keeps out what this run has'

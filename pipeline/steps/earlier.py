@@ -34,8 +34,6 @@ from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate
 from stages.store.arrays import open_array
 
-GENERATIONS = "generations"
-"""Folder in a run's folder of the runs over files that came later."""
 KEPT_RUN = "kept_run"
 """The column of removed.parquet that names the earlier run of the kept document."""
 RANKS, ORDER = "dedup/ranks.npy", "dedup/order.npy"

@@ -24,9 +24,10 @@ from stages.loading.dataset import open_dataset as open_one
 from stages.loading.dealt import DealtRows, dealt_rows
 from stages.loading.split_reader import FileCheck
 from stages.store.folders import entries
+from stages.store.generations import numbered_generations, require_no_gap
 from stages.store.manifest import MANIFEST_NAME
 
-_FOLDER, _DATASETS = "generations", "datasets"
+_DATASETS, _TRAIN, _VALIDATION = "datasets", "train", "validation"
 
 
 class GrownDataset(ShardDataset):
@@ -141,15 +142,21 @@ def open_dataset(  # each names one thing that a trainer decides
         ConfigError: no such split, epoch, check, column or generation.
         FormatError: the dataset is not whole, was changed, or says what this reader cannot do.
     """
-    later = _later(Path(path), split)
+    root = _root(Path(path))
+    later = {} if root is None else _later(root, Path(path).resolve().name)
     if generations is not None:
         wanted, there = whole_number("generations", generations), max([0, *later]) + 1
         if not 1 <= wanted <= there:
             raise ConfigError(f"generations = {generations}: {path} has {there}")
+        require_no_gap(root or Path(path), later, until=wanted - 1)
         later = {number: folder for number, folder in later.items() if number < wanted}
+    elif root is not None:
+        require_no_gap(root, later)
+    later = {number: folder for number, folder in later.items() if _has(folder, split)}
+    first = [Path(path)] if not later or _has(Path(path), split) else []
     if not later:
         return open_one(path, split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns)
-    folders = [Path(path), *later.values()]
+    folders = [*first, *later.values()]
     parts = [open_one(one, split=split, shuffle=False, check=check) for one in folders]
     parts = [part for part in parts if len(part)] or parts[:1]
     for part in parts[1:]:
@@ -161,12 +168,33 @@ def open_dataset(  # each names one thing that a trainer decides
     return dataset
 
 
-def _later(path: Path, split: str) -> dict[int, Path]:
-    """Return the folders of a dataset in later generations of its run, as far as the last with rows."""
-    if path.resolve().parent.name != _DATASETS:
-        return {}
-    root = path.resolve().parent.parent / _FOLDER
-    numbers = sorted(int(folder.name) for folder in entries(root) if folder.name.isdecimal())
-    found = {n: root / f"{n:04d}" / _DATASETS / path.resolve().name for n in numbers}
-    last = max((n for n, one in found.items() if (one / split / MANIFEST_NAME).exists()), default=0)
-    return {number: folder for number, folder in found.items() if number <= last}
+def _root(path: Path) -> Path | None:
+    """Return the folder of the run that a dataset is of; None if it is not among those of a run."""
+    folder = path.resolve()
+    return folder.parent.parent if folder.parent.name == _DATASETS else None
+
+
+def _later(root: Path, name: str) -> dict[int, Path]:
+    """Return the folders of a dataset in later generations, as far as the last that has it.
+
+    The last generations may still be made. One before others that has not this dataset is missing.
+
+    Raises:
+        FormatError: something there is no generation.
+    """
+    found = {n: one / _DATASETS / name for n, one in numbered_generations(root).items()}
+    return {number: folder for number, folder in found.items() if _is_made(folder)}
+
+
+def _is_made(folder: Path) -> bool:
+    """Say whether a dataset has a split."""
+    return any((one / MANIFEST_NAME).exists() for one in entries(folder) if one.is_dir())
+
+
+def _has(folder: Path, split: str) -> bool:
+    """Say whether a dataset has a split, whole or not.
+
+    A generation that an earlier version made has no validation split if nothing was held out.
+    """
+    made = split == _VALIDATION and (folder / _TRAIN / MANIFEST_NAME).exists()
+    return not made or (folder / split).exists()

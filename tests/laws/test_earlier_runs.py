@@ -11,7 +11,7 @@ import shardmill
 from tests.called import called
 from tests.unpacked_runs import unpack_run
 
-PLAIN = ("formats",)
+PLAIN = ("formats", "grown")
 """Runs that no later rule changes."""
 
 

@@ -1,12 +1,13 @@
 """Which generations a folder holds, and of which files, also where one of them is not finished."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pipeline.planning.generations import generations_of
-from stages.errors import ConfigError
+from stages.errors import ConfigError, FormatError
 
 
 def write_plan(folder: Path, files: str) -> None:
@@ -48,7 +49,46 @@ def test_a_last_generation_that_read_nothing_takes_the_files_that_are_there(tmp_
         found(tmp_path / "run", "a")
 
 
-def test_what_is_no_generation_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["copy", "1", "00001", "0000", "0001.old", "0002x"])
+def test_what_is_no_generation_is_refused_by_name(name: str, tmp_path: Path) -> None:
     write_plan(tmp_path / "run", "a")
-    write_plan(tmp_path / "run/generations/copy", "b")
+    write_plan(tmp_path / "run/generations" / name, "b")
+    with pytest.raises(FormatError, match=rf"generations/{name}: is no generation"):
+        found(tmp_path / "run", "ab")
+
+
+@pytest.mark.parametrize("name", [".nfs01", ".DS_Store", "lost+found"])
+def test_what_the_system_puts_there_is_passed_over(name: str, tmp_path: Path) -> None:
+    write_plan(tmp_path / "run", "a")
+    (tmp_path / "run/generations" / name).mkdir(parents=True)
     assert found(tmp_path / "run", "ab") == {"run": "ab"}
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_generation_that_is_missing_before_others_is_refused_by_number(
+    missing: int, tmp_path: Path
+) -> None:
+    write_plan(tmp_path / "run", "a")
+    for number in {1, 2, 3} - {missing}:
+        write_plan(tmp_path / f"run/generations/{number:04d}", "bcd"[number - 1])
+    with pytest.raises(FormatError, match=rf"generation 000{missing} is missing.*0001|0002 to 0003"):
+        found(tmp_path / "run", "abcd")
+
+
+@pytest.mark.parametrize("there", ["nothing", "a file", "a folder", "an attempt"])
+def test_only_a_last_generation_may_be_empty(there: str, tmp_path: Path) -> None:
+    write_plan(tmp_path / "run", "a")
+    write_plan(tmp_path / "run/generations/0002", "c")
+    place = tmp_path / "run/generations/0001"
+    if there == "a file":
+        place.write_text("")
+    elif there != "nothing":
+        (place / "tmp" if there == "an attempt" else place).mkdir(parents=True)
+    with pytest.raises(FormatError, match=r"generations/0001: generation 0001"):
+        found(tmp_path / "run", "abc")
+    shutil.rmtree(tmp_path / "run/generations/0002")
+    if there == "a file":
+        with pytest.raises(FormatError, match=r"0001 is no folder"):
+            found(tmp_path / "run", "abc")
+    else:
+        assert found(tmp_path / "run", "ab") == {"run": "ab"}

@@ -16,11 +16,12 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.clusters import LargeCluster
 from pipeline.steps.dedup.minhash import NEAR
 from pipeline.steps.dedup.values import EXACT
-from pipeline.steps.earlier import BY_KEY, GENERATIONS, URL
+from pipeline.steps.earlier import BY_KEY, URL
 from pipeline.steps.units import Unit
 from stages.config import Config
 from stages.errors import VerificationError
 from stages.ledger import Flow
+from stages.store.generations import GENERATIONS
 
 FEWEST = 100
 """Removed documents from which limits on shares hold: fewer can be looked at one by one."""

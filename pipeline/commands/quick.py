@@ -29,6 +29,7 @@ from pipeline.report.content import QuickReport
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
 from pipeline.session import session
+from pipeline.session.request import generation_requests
 from pipeline.steps.shard.step import SHARD
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError, VerificationError
@@ -79,6 +80,8 @@ def quick_export(request: QuickRequest, *, stream: TextIO | None) -> QuickReport
     assert adopted is not None
     format_.refuse_vocabulary(adopted.vocab_size, name=request.tokenizer.name)
     run = session.RunRequest(file, base, request.folder, request.workers, replace=request.replace)
+    if not request.replace:
+        _refuse_new_files(request, run)
     if finished and request.replace:
         _refuse_redoing(request, run)
     report = session.run_session(run, stream=stream)
@@ -109,6 +112,19 @@ def _refuse_target(request: QuickRequest) -> bool:
         require_same(to, finished.identity, wanted)
         require_there(to, finished)
     return finished is not None
+
+
+def _refuse_new_files(request: QuickRequest, run: session.RunRequest) -> None:
+    """Refuse files that came later: they would be a generation, whose rows no export has."""
+    with disk_faults(request.folder):
+        later = generation_requests(run)[1:]
+    if later:
+        new = sorted(key for one in later for key in one.files or ())
+        raise ConfigError(
+            f"{request.folder}: was made without {len(new):,} of the files (the first is {new[0]}), and"
+            f" the export would not hold their rows. To export all rows, delete {request.to} and run the"
+            " same command with --replace; or name another --to for the new files alone"
+        )
 
 
 def _refuse_redoing(request: QuickRequest, run: session.RunRequest) -> None:

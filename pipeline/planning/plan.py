@@ -48,6 +48,8 @@ class StepStatus:
     stale: tuple[str, ...] = ()
     """Commits that another plan made, or whose files are not what was committed."""
     why: str = ""
+    replaced: str | None = None
+    """What `--replace` does to a folder with later generations, if the step is stale."""
     told: str | None = None
     """What it is to make, and what came of that once it is done."""
 

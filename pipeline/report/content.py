@@ -312,6 +312,8 @@ class PlannedContent(TypedDict):
     why: str
     warning: str | None
     told: str | None
+    replaced: str | None
+    """What `--replace` does to a folder with later generations, if the step is stale."""
     reads: list[str]
     fingerprint: str | None
 

@@ -50,6 +50,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             "why": status.why,
             "warning": status.step.warning,
             "told": status.told,
+            "replaced": status.replaced,
             "reads": list(status.step.inputs),
             "fingerprint": status.step.fingerprint or None,
         }
@@ -79,6 +80,8 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
     if any(status.state in (State.STALE, State.DAMAGED) for status in steps):
         console.line()
         console.line("A run into this folder needs --replace to redo what is stale or damaged.")
+        for said in dict.fromkeys(status.replaced for status in steps if status.replaced):
+            console.line(f"With --replace, {said}.")
 
 
 def print_report(report: RunReport, *, as_json: bool) -> None:

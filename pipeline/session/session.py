@@ -5,7 +5,6 @@
 The only way to resume is to run again; what is committed is not done twice.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +33,12 @@ from pipeline.session.audit import audit, changed_plan
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
 from pipeline.session.opening import open_execution
+from pipeline.session.replacing import (
+    decides_again,
+    delete_generations,
+    deleted_generations,
+    with_replacement,
+)
 from pipeline.session.reporting import reported
 from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
@@ -43,7 +48,6 @@ from pipeline.state.commits import SCAN, Commits
 from pipeline.state.journal import STATUS, run_lock
 from pipeline.state.storage import LocalStorage, make_folder
 from pipeline.steps.findings import AuditReport
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import NAMES, planned_steps, step_needs
@@ -85,7 +89,8 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
         for one in generation_requests(request):
             if planned and any(status.state is not State.DONE for status in planned):
                 break  # what comes later waits for it
-            planned += _plan_one(one)
+            found = _plan_one(one)
+            planned += found if one.before else with_replacement(one.output, found)
         return planned
 
 
@@ -134,9 +139,7 @@ def run_session(request: RunRequest, *, stream: TextIO | None, verbose: bool = F
 def decides_anew(request: RunRequest) -> bool:
     """Say whether other settings or files change what a run reads, or which documents it keeps."""
     with disk_faults(request.output):
-        status = _plan_one(_resolved(request))
-    deciding = {INGEST.name, *SELECTING}
-    return any(one.state is State.STALE and one.step.name in deciding for one in status)
+        return decides_again(_plan_one(_resolved(request)))
 
 
 def _with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunReport:
@@ -276,9 +279,11 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     if request.replace:
         remove_report(request.output)
     if request.replace and request.files is None and (request.output / GENERATIONS).exists():
-        shutil.rmtree(request.output / GENERATIONS)  # their documents become part of this run
-        execution.journal.log("replace", step=GENERATIONS)
-    _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
+        if deleted := deleted_generations(request.output):
+            execution.progress.note(f"--replace: {deleted}")
+        delete_generations(request.output, execution.journal)
+    status = status_of(steps, execution.commits, before=before)
+    _settle_stale(request, execution, with_replacement(request.output, status))
     settle_damage(execution, plan, replace=request.replace)
     if request.replace:
         _forget_taken_out(execution, plan)
@@ -317,11 +322,16 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
         )
         raise ConfigError(
             f"{request.output}: holds a run of another config or other inputs. {first.step.name} would"
-            f" be made anew ({first.why}){later}. Run with --replace to {way}"
+            f" be made anew ({first.why}){later}. Run with --replace to {way}{_replaced(first)}"
         )
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)
         execution.journal.log("replace", step=status.step.name, units=sorted(status.stale))
+
+
+def _replaced(stale: StepStatus) -> str:
+    """Say what `--replace` does to later generations."""
+    return "" if stale.replaced is None else f". With --replace, {stale.replaced}"
 
 
 def _forget_taken_out(execution: Execution, plan: Mapping[str, StepPlan]) -> None:

@@ -30,8 +30,9 @@ from stages.mixing.audited import (
 from stages.mixing.classes import NO_WEIGHT, MixClass
 from stages.mixing.config import DatasetMix
 from stages.mixing.drawn import DrawnSource
-from stages.mixing.later import LaterShare
-from stages.mixing.refusals import TOTAL_TOLERANCE, total_bound
+from stages.mixing.held import held_gates, other_epochs, other_total
+from stages.mixing.later import LaterShare, left_out_of
+from stages.mixing.refusals import total_bound
 from stages.mixing.windows import (
     SIGMAS,
     RowSums,
@@ -48,8 +49,6 @@ _LISTED = 3
 """Classes or sources that a message names."""
 _ROUNDING = 1e-12
 """What a share may be off by because it is no fraction."""
-_HALF = 0.5
-"""Tokens: what is asked for may be a fraction."""
 _AT_MOST = 0.99
 """Part of `max_epochs` from which on a class has reached it: intervals end where bins do."""
 
@@ -107,7 +106,7 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
     total = sum(one.tokens for one in packed)
     windows = _windows(counted)
     copies = list(_other_copies(counted))
-    found = [*copies, *_other_shares(sources, _tolerance(counted, sources)), *_other_epochs(sources)]
+    found = [*copies, *_other_shares(sources, _tolerance(counted, sources)), *other_epochs(sources)]
     if windows is not None:
         found += _other_windows(windows)
     largest = max((one.longest for one in packed), default=0)
@@ -116,7 +115,7 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
     bound = None if mix.total_tokens is None else total_bound(mix.total_tokens, largest)
     held = counted.asked is not None
     if held and mix.total_tokens is not None and bound is not None:
-        found += _other_total(mix.total_tokens, sources, bound)
+        found += other_total(mix.total_tokens, sources, bound)
     audit = MixAudit(
         tolerance=mix.tolerance,
         total_asked=mix.total_tokens,
@@ -140,18 +139,6 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
     return audit.model_copy(update={"gates": tuple(_gates(counted, audit))}), found
 
 
-def unheld_total(audit: MixAudit, dataset: str) -> Iterator[str]:
-    """Yield a warning if rows of an earlier version miss `total_tokens`; of today's that is a finding."""
-    if audit.total_held or audit.total_asked is None or audit.total_bound is None:
-        return
-    off = abs(audit.tokens - audit.total_asked)
-    if off > audit.total_bound:
-        yield (
-            f"dataset {dataset!r}: mix.total_tokens = {audit.total_asked:,}, but the rows hold"
-            f" {audit.tokens:,}. At most {audit.total_bound:,.0f} pass in new runs. The rows stay valid"
-        )
-
-
 def _sources(counted: CountedMix) -> tuple[AuditedSource, ...]:
     total = max(sum(one.tokens for one in counted.packed), 1)
     drawn = {one.source: one for one in counted.asked or ()}
@@ -162,7 +149,7 @@ def _sources(counted: CountedMix) -> tuple[AuditedSource, ...]:
         packed = [one for one in counted.packed if one.source == name]
         tokens, cut = (sum(getattr(one, key) for one in packed) for key in ("tokens", "tokens_cut"))
         available = sum(one.available_tokens for one in planned)
-        share = counted.shares.get(name)
+        share = later[name].share_asked if name in later else counted.shares.get(name)
         found.append(
             AuditedSource(
                 source=name,
@@ -183,7 +170,7 @@ def _sources(counted: CountedMix) -> tuple[AuditedSource, ...]:
                 tokens_bound=drawn[name].bound if name in drawn else 0.0,
                 share_planned=later[name].share if name in later and share is not None else None,
                 share_all=later[name].share_all if name in later else None,
-                left_out=later[name].left_out if name in later else 0,
+                left_out=sum(left_out_of(one) for one in planned),
             )
         )
     return tuple(found)
@@ -302,39 +289,6 @@ def _other_shares(sources: Sequence[AuditedSource], tolerance: float) -> Iterato
         )
 
 
-def _other_epochs(sources: Sequence[AuditedSource]) -> Iterator[Finding]:
-    """Sources with epochs have the tokens that these ask for, but for the draw of whole documents."""
-    for one in sources:
-        off = one.tokens_off
-        if off is None or abs(off) <= one.tokens_bound + _HALF:
-            continue
-        yield Finding(
-            "mix_epochs",
-            f"source {one.source!r}: epochs = {one.epochs_asked:g} ask for {one.tokens_asked:,.0f} tokens,"
-            f" but its documents have {one.tokens + one.tokens_cut:,}: {abs(off):,.0f} off, and the draw"
-            f" of whole documents explains {one.tokens_bound:,.0f} (4 standard deviations); the rows hold"
-            " other documents than were asked for, so make the dataset again with --replace; if they"
-            " differ again, report it as a bug",
-        )
-
-
-def _other_total(
-    total: int, sources: Sequence[AuditedSource], bound: float
-) -> Iterator[Finding]:
-    """The rows have the tokens that were asked for, but for a document and half a percent."""
-    tokens, cut = (sum(getattr(one, key) for one in sources) for key in ("tokens", "tokens_cut"))
-    if abs(tokens - total) > bound + _HALF:
-        way = "make the dataset again with --replace"
-        if abs(tokens + cut - total) <= bound + _HALF:
-            way = f"packing left {cut:,} tokens in no row: choose a packing.strategy that cuts less"
-        yield Finding(
-            "mix_total",
-            f"mix.total_tokens = {total:,} is asked for, but the rows hold {tokens:,}:"
-            f" {abs(tokens - total):,} off, and at most {bound:,.0f} pass (the largest document, and"
-            f" {TOTAL_TOLERANCE:.1%}); {way}",
-        )
-
-
 def _ceiling(value: float) -> float:
     """Return a share rounded up to 3 digits behind the point."""
     return (int(value * 1000) + 1) / 1000
@@ -420,22 +374,7 @@ def _gates(counted: CountedMix, audit: MixAudit) -> Iterator[MixGate]:
             bound=bound * 100,
             passed=most <= bound + _ROUNDING,
         )
-    for one in sources:
-        if one.tokens_off is not None:
-            yield MixGate(
-                name=f"tokens off the asked epochs: {one.source}",
-                value=abs(one.tokens_off),
-                bound=one.tokens_bound,
-                passed=abs(one.tokens_off) <= one.tokens_bound + _HALF,
-            )
-    if audit.total_held and audit.total_asked is not None and audit.total_bound is not None:
-        missed = abs(audit.tokens - audit.total_asked)
-        yield MixGate(
-            name="tokens off mix.total_tokens",
-            value=missed,
-            bound=audit.total_bound,
-            passed=missed <= audit.total_bound + _HALF,
-        )
+    yield from held_gates(audit)
     for own in () if windows is None else windows.sources:
         yield MixGate(
             name=f"points off in a window: {own.source}",

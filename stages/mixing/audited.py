@@ -49,9 +49,9 @@ class AuditedSource(Config):
     share_planned: float | None = None
     """Of a source with a share in a later generation: what was planned for this generation alone."""
     share_all: float | None = None
-    """Likewise: planned over all generations up to this one."""
+    """Of any source of a later generation with shares: planned over all generations up to this one."""
     left_out: int = 0
-    """Likewise: new documents that this generation does not have."""
+    """Documents of a weight above 0 without a copy."""
 
     @property
     def difference(self) -> float | None:

@@ -18,7 +18,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.mixing.classes import BINS, NO_WEIGHT, ClassCounts, MixClass
+from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
 from stages.mixing.drawn import DrawnSource, drawn_sources
 from stages.mixing.later import Later, keeps, later_pools, there_alone
@@ -182,7 +182,7 @@ def _cut_separately(
     """Return the same of sources with epochs, where weights of one change no other."""
     names = weighted_sources(tokens_of(own), mix)
     parts = separated(own, mix, names, pool.target)
-    levels = single_levels(parts.kept)
+    levels = single_levels(parts.kept, mix)
     before = {
         one.key.order: _plain_begin(one, own, levels, seen=seen, planning=planning)
         for one in parts.plain
@@ -196,7 +196,7 @@ def _cut_separately(
             classes.append(one.model_copy(update={"level": level}))
             found[*one.order[:2], level] = often[one.order[:2]]
     for counted in parts.kept:
-        if counted.key.level == NO_WEIGHT:
+        if levels.get(counted.key.order[:2]) != counted.key.level:  # no weight, or no epochs
             classes.append(_interval(counted, seen.get(counted.key.order, 0), Fraction(0)))
     for part in parts.weighted:
         epochs = epochs_of(part.pool)

@@ -148,10 +148,13 @@ def _add(sums: dict[str, Fraction], name: str, amount: Fraction) -> None:
     sums[name] = sums.get(name, Fraction(0)) + amount
 
 
-def single_levels(counts: Sequence[ClassCounts]) -> Mapping[tuple[str, str], int]:
-    """Return the level above 0 of each source and language that has one."""
+def single_levels(
+    counts: Sequence[ClassCounts], mix: DatasetMix
+) -> Mapping[tuple[str, str], int]:
+    """Return the level above 0 of each source and language that has one; of sources that are taken."""
+    epochs = epochs_asked(mix)
     return {
         (one.key.source, one.key.language): one.key.level
         for one in counts
-        if one.key.level != NO_WEIGHT
+        if one.key.level != NO_WEIGHT and epochs[one.key.source]
     }

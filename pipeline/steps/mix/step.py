@@ -10,7 +10,7 @@ from pipeline.run_file.config import Dataset
 from pipeline.run_file.fingerprints import Some
 from pipeline.steps.mix.choose import LATER, MIX_NAME, MixChoice, MixRecord, choose_mix, later_of
 from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit, largest_of
-from pipeline.steps.mix.rules import RULES, weights_of
+from pipeline.steps.mix.rules import EARLIER, RULES, weights_of
 from pipeline.steps.records import read_all
 from pipeline.steps.replay.step import REPLAY, token_units
 from pipeline.steps.split.step import SPLIT
@@ -125,6 +125,7 @@ def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
     for one in () if record is None else record.classes:
         planned[one.source] = planned.get(one.source, 0) + one.tokens
     later = {} if record is None else {one.source: one for one in record.later}
+    earlier = settings.get(EARLIER, {})
     lines = []
     for name, asked in mix["sources"].items():
         epochs = 1.0 if asked["epochs"] is None else asked["epochs"]
@@ -134,8 +135,10 @@ def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
             said += f" ({tokens:,} tokens, {tokens / max(record.tokens, 1):.2%}"
             if name in later:
                 said += f"; {later[name].share_all:.2%} of all generations"
-                said += f"; {later[name].left_out:,} documents left out" * bool(later[name].left_out)
+                said += f"; {later[name].left_out:,} documents left out"
             said += ")"
+        elif earlier:
+            said += f" ({earlier.get(name, 0) / max(sum(earlier.values()), 1):.2%} so far)"
         lines.append(f"{name} {said}")
     total = "" if mix["total_tokens"] is None else f" of {mix['total_tokens']:,} tokens"
     if total and record is not None:

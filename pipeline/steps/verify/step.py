@@ -26,8 +26,9 @@ from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
 from pipeline.steps.verify.mixed import MixCounts, count_mix
 from pipeline.steps.verify.settings import Settings
 from stages.config import Config
-from stages.mixing.audit import add_classes, audit_mix, unheld_total
+from stages.mixing.audit import add_classes, audit_mix
 from stages.mixing.audited import MixAudit, PackedClass
+from stages.mixing.held import unheld_total
 from stages.objectives.table import traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
 from stages.verify.gates import settings_of

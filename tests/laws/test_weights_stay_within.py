@@ -12,7 +12,7 @@ import pytest
 
 from stages.errors import ConfigError
 from stages.mixing.classes import NO_WEIGHT
-from stages.mixing.config import DatasetMix
+from stages.mixing.config import DatasetMix, SourceMix
 from stages.mixing.drawn import SIGMAS
 from stages.mixing.plan import PlannedMix, Planning, Stage, plain_ends, plan_mix
 from tests.campaign import some_of
@@ -47,7 +47,7 @@ def planned(documents: Sequence[Document], stages: Sequence[DatasetMix]) -> list
     return found
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, 60))
+@pytest.mark.parametrize("seed", some_of(SEEDS, 12))
 def test_other_sources_keep_their_copies_with_and_without_the_weights_of_one(seed: int) -> None:
     drawn = drawn_mix(seed)
     weighted = without_weights(drawn.documents, ())
@@ -76,7 +76,7 @@ def test_other_sources_keep_their_copies_with_and_without_the_weights_of_one(see
             assert left == right
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, 60))
+@pytest.mark.parametrize("seed", some_of(SEEDS, 12))
 def test_each_source_has_the_tokens_that_its_epochs_ask_for(seed: int) -> None:
     drawn = drawn_mix(seed)
     mix = drawn.stages[0].model_copy(update={"language_alpha": 1.0})
@@ -112,10 +112,11 @@ def test_each_source_has_the_tokens_that_its_epochs_ask_for(seed: int) -> None:
         )
         assert abs(held - tokens) <= bounds[name].bound + 1e-6
         assert bounds[name].bound == 0 or bounds[name].bound >= SIGMAS * sigma - 1e-6
-    assert all(len(one) <= mix.sources[doc.source].most_epochs + 1 for doc, one in zip(drawn.documents, copies, strict=True))
+    for one, taken in zip(drawn.documents, copies, strict=True):
+        assert len(taken) < mix.sources[one.source].most_epochs + 1
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, 60))
+@pytest.mark.parametrize("seed", some_of(SEEDS, 12))
 def test_the_total_is_met_but_for_a_document_and_half_a_percent(seed: int) -> None:
     drawn = drawn_mix(seed)
     try:
@@ -132,10 +133,59 @@ def test_the_total_is_met_but_for_a_document_and_half_a_percent(seed: int) -> No
             assert abs(held - mix.total_tokens) <= largest + 0.005 * mix.total_tokens
 
 
+def test_a_level_at_its_most_leaves_its_excess_to_its_own_source() -> None:
+    """20 documents of weight 8 and 180 of weight 1: 300 - 80 copies are left for the 180."""
+    documents = [Document("a", "en", 24 if n % 10 == 0 else 0, n * 20, 100) for n in range(200)]
+    documents += [Document("b", "en", 0, n * 20, 100) for n in range(200)]
+    mix = DatasetMix(sources={"a": SourceMix(epochs=1.5), "b": SourceMix()})
+    (plan,) = planned(documents, [mix])
+    assert {key: plan.epochs[key] for key in plan.epochs} == {
+        ("a", "en", 0): Fraction(220, 180),
+        ("a", "en", 24): 4,
+        ("b", "en", 0): 1,
+    }
+    copies = copies_by_document(documents, plan.classes)
+    assert copies[200:] == [(0,)] * 200
+    assert sum(map(len, copies[:200])) == 300
+    assert [len(one) for one in copies[:200:10]] == [4] * 20
+
+
+def test_a_source_that_is_at_its_most_is_refused_with_the_epochs_that_are_possible() -> None:
+    documents = [Document("a", "en", 24 * (n % 2), n * 400, 100) for n in range(10)]
+    documents += [Document("b", "en", 0, n * 40, 100) for n in range(100)]
+    mix = DatasetMix(sources={"a": SourceMix(epochs=3), "b": SourceMix()}, total_tokens=20_000)
+    with pytest.raises(ConfigError) as caught:
+        planned(documents, [mix])
+    said = str(caught.value)
+    for part in (
+        "source 'a' has epochs = 3, so its documents would be seen 4.615 times on average",
+        "max_epochs = 4 is what is possible",
+        "raise its max_epochs to 4.62",
+        "lower mix.total_tokens to 17,333",
+        "lower its epochs to 2.5",
+    ):
+        assert part in said
+    for changed in (
+        {"sources": {"a": SourceMix(epochs=3, max_epochs=4.62), "b": SourceMix()}},
+        {"total_tokens": 17_333},
+        {"sources": {"a": SourceMix(epochs=2.5), "b": SourceMix()}},
+    ):
+        planned(documents, [mix.model_copy(update=changed)])
+
+
+def test_a_total_that_whole_documents_miss_by_too_much_is_refused() -> None:
+    """Twenty documents share a bin, so 1,000 tokens are given or none."""
+    documents = [Document("a", "en", 0, 7, 50) for _ in range(20)]
+    documents += [Document("b", "en", 0, 7, 50) for _ in range(20)]
+    mix = DatasetMix(sources={"a": SourceMix(), "b": SourceMix()}, total_tokens=1_300)
+    with pytest.raises(ConfigError, match=r"whole documents give 1,000 tokens.* off by 300, and at most 56"):
+        planned(documents, [mix])
+
+
 def test_the_mixes_are_of_every_sort() -> None:
     """Guard against laws that hold because nothing was drawn."""
     sorts = {"planned": 0, "refused": 0, "capped": 0, "total": 0, "stages": 0, "alpha": 0, "share": 0}
-    for seed in SEEDS[:200]:
+    for seed in SEEDS[:60]:
         drawn = drawn_mix(seed)
         mix = drawn.stages[0]
         try:
@@ -152,4 +202,4 @@ def test_the_mixes_are_of_every_sort() -> None:
         sorts["stages"] += len(drawn.stages) > 1
         sorts["alpha"] += mix.language_alpha != 1
         sorts["share"] += any(one.share is not None for one in mix.sources.values())
-    assert min(sorts.values()) >= 5, sorts
+    assert min(sorts.values()) >= 3, sorts

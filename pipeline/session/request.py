@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
 from pipeline.planning.earlier import generation_folders, recorded_or_found
+from pipeline.planning.earlier_mixes import earlier_mixes
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN
@@ -93,4 +94,5 @@ def scope_of(request: "RunRequest", files: Sequence[FoundFile]) -> Scope:
         replayed=replayed,
         generation=len(request.before),
         finished=finished_steps(Commits(LocalStorage(request.output))),
+        mixed=earlier_mixes(request.before),
     )

@@ -217,13 +217,21 @@ def _plain(record: StepRecord) -> JsonObject:
 def _verdict(verdict: VerdictRecord) -> VerdictContent:
     """Return a verdict as JSON.
 
-    `returned` is there if not every text comes back as it was, `packed` if rows were counted.
+    `returned` is there if not every text comes back as it was, `packed` if rows were counted, and
+    `total_tokens` if the mix asks for a number of tokens.
     """
     content = {"verdict": word_of(verdict), **_plain(verdict)}
     for key in ("returned", "packed"):
         if not content[key]:
             del content[key]
     del content["mix"]  # which has a place of its own
+    mix = verdict.mix
+    if mix is not None and mix.total_asked is not None and mix.total_bound is not None:
+        content["total_tokens"] = {
+            "asked": mix.total_asked,
+            "held": mix.tokens,
+            "bound": mix.total_bound,
+        }
     return cast("VerdictContent", content)
 
 

@@ -284,7 +284,8 @@ def _other_shares(sources: Sequence[AuditedSource], tolerance: float) -> Iterato
             wanted = f"{one.share_planned:.4%} of this generation is planned"
         yield Finding(
             "mix_share",
-            f"source {one.source!r}: {wanted}, but it has {one.share:.4%} of the packed tokens: {abs(off) * 100:.3f} points off, at most"
+            f"source {one.source!r}: {wanted}, but it has {one.share:.4%} of the packed tokens:"
+            f" {abs(off) * 100:.3f} points off, at most"
             f" {tolerance * 100:.3f} pass (mix.tolerance = {tolerance:g}); {way}",
         )
 

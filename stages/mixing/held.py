@@ -18,17 +18,14 @@ def other_epochs(sources: Sequence[AuditedSource]) -> Iterator[Finding]:
             continue
         yield Finding(
             "mix_epochs",
-            f"source {one.source!r}: epochs = {one.epochs_asked:g} ask for {one.tokens_asked:,.0f} tokens,"
-            f" but its documents have {one.tokens + one.tokens_cut:,}: {abs(off):,.0f} off, and the draw"
-            f" of whole documents explains {one.tokens_bound:,.0f} (4 standard deviations); the rows hold"
-            " other documents than were asked for, so make the dataset again with --replace; if they"
-            " differ again, report it as a bug",
+            f"source {one.source!r}: epochs = {one.epochs_asked:g} ask for {one.tokens_asked:,.0f}"
+            f" tokens, but its documents have {one.tokens + one.tokens_cut:,}: {abs(off):,.0f} off, and"
+            f" the draw of whole documents explains {one.tokens_bound:,.0f} (4 standard deviations);"
+            " make the dataset again with --replace; if it differs again, report it as a bug",
         )
 
 
-def other_total(
-    total: int, sources: Sequence[AuditedSource], bound: float
-) -> Iterator[Finding]:
+def other_total(total: int, sources: Sequence[AuditedSource], bound: float) -> Iterator[Finding]:
     """The rows have the tokens that were asked for, but for a document and half a percent."""
     tokens, cut = (sum(getattr(one, key) for one in sources) for key in ("tokens", "tokens_cut"))
     if abs(tokens - total) > bound + _HALF:
@@ -44,7 +41,7 @@ def other_total(
 
 
 def held_gates(audit: MixAudit) -> Iterator[MixGate]:
-    """Yield how far the rows are off the epochs of each source and off the total, each with its bound."""
+    """Yield how far the rows are off the epochs of each source and off the total, with the bounds."""
     for one in audit.sources:
         if one.tokens_off is not None:
             yield MixGate(
@@ -64,7 +61,7 @@ def held_gates(audit: MixAudit) -> Iterator[MixGate]:
 
 
 def unheld_total(audit: MixAudit, dataset: str) -> Iterator[str]:
-    """Yield a warning if rows of an earlier version miss `total_tokens`; of today's that is a finding."""
+    """Yield a warning if rows of an earlier version miss `total_tokens`; today that is a finding."""
     if audit.total_held or audit.total_asked is None or audit.total_bound is None:
         return
     off = abs(audit.tokens - audit.total_asked)

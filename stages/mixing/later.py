@@ -1,5 +1,4 @@
-"""Later generations: how much they have of each source with a share, so that all generations together
-come near the shares that were asked for.
+"""Later generations: what they have of sources with a share, so that all together come near the shares.
 
     P_s   tokens of source s in the mixes of the earlier generations
     t_s   its new training tokens, each once

@@ -11,7 +11,7 @@ documents (later.py).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
@@ -64,9 +64,9 @@ class Planning:
     """By which rules a mix is planned, and what it comes after."""
 
     within: bool = True
-    """Whether weights act within their source alone; plans of earlier versions let them change others."""
+    """Whether weights act within their source alone; those of earlier versions may change others."""
     strict: bool = True
-    """Whether a plan is refused that misses a bound which earlier versions did not hold it to."""
+    """Whether a plan is refused that misses a bound to which earlier versions did not hold it."""
     later: Later | None = None
     """Of a later generation by the rules for these."""
     plain: Ends = field(default_factory=dict)
@@ -219,7 +219,7 @@ def _plain_begin(
         return seen.get((*place, levels[place]), 0)
     if one.key.order in planning.plain:
         return planning.plain[one.key.order]
-    return min((seen.get(other.key.order, 0) for other in own if other.key.order[:2] == place))
+    return min(seen.get(other.key.order, 0) for other in own if other.key.order[:2] == place)
 
 
 def plain_ends(counts: Sequence[ClassCounts], stages: Sequence[Stage | None]) -> Ends:

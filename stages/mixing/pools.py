@@ -181,9 +181,7 @@ def epochs_pool(
     return Pool(tuple(rows), own, tuple(weights), tuple(most[one.key.source] for one in own), target)
 
 
-def source_scales(
-    classes: Sequence[ClassTokens], levels: Mapping[int, Fraction]
-) -> dict[str, Fraction]:
+def source_scales(classes: Sequence[ClassTokens], levels: Mapping[int, Fraction]) -> dict[str, Fraction]:
     """Return, by source, what makes the mean weight of its tokens 1: weights act within a source."""
     plain, weighted = dict[str, int](), dict[str, Fraction]()
     for one in classes:
@@ -252,9 +250,7 @@ def _bounded_epochs(pool: Pool) -> list[Fraction]:
     def given(factor: Fraction) -> Fraction:
         return sum((pool.classes[row].tokens * seen(row, factor) for row in rows), Fraction(0))
 
-    ends = sorted(
-        {bound / pool.weights[row] for row in rows for bound in (pool.least, pool.most[row])}
-    )
+    ends = sorted({bound / pool.weights[row] for row in rows for bound in (pool.least, pool.most[row])})
     low = bisect_left(ends, pool.target, key=given)  # the first end with enough
     factor = ends[min(low, len(ends) - 1)] if ends else Fraction(0)
     if 0 < low < len(ends):

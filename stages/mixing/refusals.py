@@ -116,9 +116,7 @@ def require_within_tolerance(classes: Sequence[MixClass], mix: DatasetMix, datas
         )
 
 
-def require_epochs(
-    classes: Sequence[ClassTokens], mix: DatasetMix, pool: Pool, *, dataset: str
-) -> None:
+def require_epochs(classes: Sequence[ClassTokens], mix: DatasetMix, pool: Pool, *, dataset: str) -> None:
     """Refuse a total of which a source could have its part only at the cost of others.
 
     Without `total_tokens`, epochs are what they are, and at most `max_epochs`. A temperature balances
@@ -141,9 +139,7 @@ def require_epochs(
     if not filled:
         return
     times = {
-        name: epochs * pool.target / filled
-        for name, epochs in epochs_asked(mix).items()
-        if given[name]
+        name: epochs * pool.target / filled for name, epochs in epochs_asked(mix).items() if given[name]
     }
     over = {name: seen / Fraction(str(mix.sources[name].most_epochs)) for name, seen in times.items()}
     name = max(over, key=lambda one: over[one], default="")
@@ -167,9 +163,7 @@ def require_epochs(
     )
 
 
-def require_total(
-    classes: Sequence[MixClass], mix: DatasetMix, *, largest: int, dataset: str
-) -> None:
+def require_total(classes: Sequence[MixClass], mix: DatasetMix, *, largest: int, dataset: str) -> None:
     """Refuse a mix whose whole documents miss `total_tokens` by more than they must.
 
     Args:

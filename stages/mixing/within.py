@@ -63,9 +63,8 @@ def weighted_sources(classes: Sequence[ClassTokens], mix: DatasetMix) -> list[st
     for one in classes:
         if one.counts and one.key.source in taken:
             levels.setdefault(one.key.source, set()).add(one.key.level)
-    if len(levels) < 2:
-        return []
-    return sorted(name for name, found in levels.items() if len(found) > 1)
+    alone = len(levels) == 1
+    return [] if alone else sorted(name for name, found in levels.items() if len(found) > 1)
 
 
 def without_levels(counts: Sequence[ClassCounts]) -> list[ClassCounts]:
@@ -148,9 +147,7 @@ def _add(sums: dict[str, Fraction], name: str, amount: Fraction) -> None:
     sums[name] = sums.get(name, Fraction(0)) + amount
 
 
-def single_levels(
-    counts: Sequence[ClassCounts], mix: DatasetMix
-) -> Mapping[tuple[str, str], int]:
+def single_levels(counts: Sequence[ClassCounts], mix: DatasetMix) -> Mapping[tuple[str, str], int]:
     """Return the level above 0 of each source and language that has one; of sources that are taken."""
     epochs = epochs_asked(mix)
     return {

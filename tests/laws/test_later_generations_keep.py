@@ -1,8 +1,8 @@
 """What a later generation promises of shares: no new document is lost, and no choice comes nearer.
 
-Over generated sequences of dumps, in which sources come and go, and months are tiny or empty. Nearness is
-the total variation of the shares over all generations. The optimum is held against other choices, not
-against the way in which it is found.
+Over generated sequences of dumps, in which sources come and go, and months are tiny or empty. Nearness
+is the total variation of the shares over all generations. The optimum is compared with other choices,
+not with the way in which it is found.
 """
 
 from collections.abc import Mapping
@@ -58,16 +58,16 @@ def variation(
     """Return how far the shares over all generations are off together, and the tokens of all."""
     held = {name: taken.get(name, Fraction(0)) + earlier.get(name, 0) for name in mix.sources}
     total = sum(held.values(), Fraction(0))
-    shares = {name: Fraction(str(one.share)) for name, one in mix.sources.items() if one.share is not None}
+    shares = {
+        name: Fraction(str(one.share)) for name, one in mix.sources.items() if one.share is not None
+    }
     off = [abs(held[name] / total - share) for name, share in shares.items()] if total else []
     rest = sum((held[name] for name in held if name not in shares), Fraction(0))
     left = 1 - sum(shares.values(), Fraction(0))
     return sum(off, Fraction(0)) + (abs(rest / total - left) if total else 0), total
 
 
-def bounds_of(
-    there: Mapping[str, int], mix: DatasetMix
-) -> dict[str, tuple[Fraction, Fraction]]:
+def bounds_of(there: Mapping[str, int], mix: DatasetMix) -> dict[str, tuple[Fraction, Fraction]]:
     """Return the fewest and the most tokens that a generation may take of each source."""
     found = {}
     for name, tokens in there.items():
@@ -81,9 +81,9 @@ def bounds_of(
     return found
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, 25))
+@pytest.mark.parametrize("seed", some_of(SEEDS, 20))
 def test_new_documents_are_kept_and_shares_come_as_near_as_they_can(seed: int) -> None:
-    draw = Random(seed)
+    draw = Random(seed)  # noqa: S311  # cases of a test
     mix, earlier = drawn_mix(draw), dict[str, int]()
     for _ in range(draw.randint(2, 5)):
         documents = drawn_dump(draw)
@@ -121,15 +121,15 @@ def others_of(
     """Return other choices: one source changed a little or to a bound, and choices at random."""
     found = []
     for name, (low, high) in bounds.items():
-        near = (wanted[name] + step for step in (Fraction(-1), Fraction(1), Fraction(-1, 97), Fraction(1, 97)))
-        for tokens in (low, high, *near):
-            if low <= tokens <= high:
-                found.append({**wanted, name: tokens})
+        near = (
+            wanted[name] + step
+            for step in (Fraction(-1), Fraction(1), Fraction(-1, 97), Fraction(1, 97))
+        )
+        able = (tokens for tokens in (low, high, *near) if low <= tokens <= high)
+        found += [{**wanted, name: tokens} for tokens in able]
     for _ in range(20):
         parts = {name: Fraction(draw.choice([0, 1, draw.random()])) for name in bounds}
-        found.append(
-            {name: low + parts[name] * (high - low) for name, (low, high) in bounds.items()}
-        )
+        found.append({name: low + parts[name] * (high - low) for name, (low, high) in bounds.items()})
     return found
 
 
@@ -154,9 +154,7 @@ def test_a_month_of_one_source_is_kept_whole() -> None:
     """The shares are 0.7 and 0.3; a month of 200 web documents and 3 of code keeps all of them."""
     documents = [Document("a", "en", 0, n * 20, 100) for n in range(200)]
     documents += [Document("b", "en", 0, n * 1000, 100) for n in range(3)]
-    mix = DatasetMix(
-        sources={"a": SourceMix(share=0.7), "b": SourceMix(share=0.3)}, missing="leave_out"
-    )
+    mix = DatasetMix(sources={"a": SourceMix(share=0.7), "b": SourceMix(share=0.3)}, missing="leave_out")
     kept = plan_mix(
         counts_of(documents), mix, dataset="d", planning=Planning(later=Later({"a": 7_000, "b": 3_000}))
     )
@@ -183,7 +181,9 @@ def test_scarce_sources_are_repeated_no_more_than_the_shares_over_all_need() -> 
 def test_a_replayed_source_has_no_new_documents() -> None:
     documents = [Document("a", "en", 0, n, 100) for n in range(100)]
     documents += [Document("old", "en", 0, n, 100) for n in range(1000)]
-    mix = DatasetMix(sources={"a": SourceMix(epochs=1), "old": SourceMix(share=0.2)}, missing="leave_out")
+    mix = DatasetMix(
+        sources={"a": SourceMix(epochs=1), "old": SourceMix(share=0.2)}, missing="leave_out"
+    )
     later = Later({"a": 8_000, "old": 2_000}, frozenset({"old"}))
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
     assert {one.source: one.tokens for one in plan.classes} == {"a": 10_000, "old": 2_500}

@@ -100,9 +100,7 @@ def choose_mix(workspace: Workspace, work: MixChoice) -> MixRecord:
     )
 
 
-def shares_off(
-    shares: Sequence[LaterShare], mix: DatasetMix, *, dataset: str
-) -> tuple[str, ...]:
+def shares_off(shares: Sequence[LaterShare], mix: DatasetMix, *, dataset: str) -> tuple[str, ...]:
     """Return a warning for each source whose share over all generations is further off than allowed."""
     off = (one for one in shares if one.share_asked is not None)
     found = []

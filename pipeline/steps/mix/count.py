@@ -191,9 +191,7 @@ def read_counts(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCou
     return counts.classes()
 
 
-def count_again(
-    workspace: Workspace, units: Iterable[MixUnit]
-) -> tuple[list[ClassCounts], int | None]:
+def count_again(workspace: Workspace, units: Iterable[MixUnit]) -> tuple[list[ClassCounts], int | None]:
     """Return the same from the token store itself, and the tokens of the largest document."""
     counts = _BinCounts()
     records = [_count(workspace, unit, counts) for unit in units]

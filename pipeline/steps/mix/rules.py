@@ -79,7 +79,8 @@ def _weights_changed_others(root: Path, records: Records, scope: Scope) -> str |
     )
     return (
         f"{MIX_NAME}-{name}: was made before the rule {WITHIN!r}: weights changed how often other"
-        f" sources are seen: {said}. The rows stay valid; to make them by the rule, run into a new folder"
+        f" sources are seen: {said}. The rows stay valid; to make them by the rule, run into a new"
+        " folder"
     )
 
 

@@ -39,6 +39,8 @@ WORDS = (
     "oats",
 )
 
+SHARES = {"web": 0.7, "code": 0.3}
+
 
 def write(path: Path, begin: str, number: int, **fields: Any) -> None:
     """Write documents of random words."""
@@ -70,6 +72,11 @@ def copies(folder: Path) -> Counter[str]:
         doc, offset = (np.load(shard / "segments" / f"{name}.npy") for name in ("doc", "doc_offset"))
         found.update(names[one] for one in doc[offset == 0].tolist())
     return found
+
+
+def arrays(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of the rows of one generation."""
+    return {str(path): path.read_bytes() for path in sorted(folder.glob("datasets/clm/**/*.npy"))}
 
 
 def rule_warnings(report: RunReport) -> list[str]:
@@ -191,3 +198,42 @@ def test_stages_with_weights_leave_other_sources_as_they_are(tmp_path: Path) -> 
         found.append([[row for row in rows if row["source"] == "b"] for rows in plans])
     assert found[0] == found[1]
     assert found[0][1][0]["begin"] == found[0][0][0]["end"] > 0
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(6))
+def test_months_of_any_kind_lose_no_document(seed: int, tmp_path: Path) -> None:
+    """Sources come and go; a month may be one document, or repeat old ones only."""
+    draw = random.Random(seed)  # noqa: S311  # cases of a test
+    folder = unpack_run("shares_month", tmp_path)
+    shutil.rmtree(folder / "out")
+    month = {path.name: path.read_bytes() for path in folder.glob("in/*1.jsonl")}
+    for name in month:
+        (folder / "in" / name).unlink()
+    run_session(request(folder), stream=None)
+    written = {
+        name: {one for one in copies(folder / "out") if one.startswith(name[0])} for name in SHARES
+    }
+    for number in range(1, 5):
+        before = arrays(folder / "out")
+        for name in draw.choice([("web",), ("code",), tuple(SHARES)]):
+            count = draw.choice([1, 3, 40])
+            path = folder / f"in/{name}{number}x.jsonl"
+            if draw.random() < 0.2:
+                path.write_bytes((folder / f"in/{name}0.jsonl").read_bytes())  # repeats alone
+            else:
+                write(path, f"{name[0]}_{seed}_{number}_", count)
+                written[name] |= {f"{name[0]}_{seed}_{number}_{n}" for n in range(count)}
+        report = run_session(request(folder), stream=None)
+        assert report["passed"]
+        assert arrays(folder / "out") == before
+        own = report["generations"][f"{number:04d}"]
+        whole = own["whole"]["clm"]
+        folders = [folder / "out", *sorted(folder.glob("out/generations/*"))]
+        found = sum((copies(one) for one in folders), Counter[str]())
+        assert set(found) == {one for names in written.values() for one in names}
+        warned = any("of all generations" in line for line in own["warnings"])
+        off = max(abs(whole["sources"][name]["share"] - share) for name, share in SHARES.items())
+        assert warned == (off > 0.02)
+        assert all(one.get("left_out", 0) == 0 for one in whole["sources"].values())
+    assert verify_session(folder / "out", workers=0, address=None, stream=None)["passed"]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
+import numpy as np
+
 from stages.mixing.classes import BINS, NO_WEIGHT, MixClass, levels_of, weight_of
 from stages.mixing.config import DatasetMix, SourceMix
 from tests.stages.mixing.corpora import Document
@@ -47,8 +49,6 @@ def _source(draw: Random, name: str) -> list[Document]:
 
 def levels_of_one(weight: float) -> int:
     """Return the level of a weight."""
-    import numpy as np  # noqa: PLC0415
-
     return int(levels_of(np.array([weight]))[0])
 
 

@@ -5,7 +5,7 @@ is the total variation of the shares over all generations. The optimum is compar
 not with the way in which it is found.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from random import Random
 
@@ -14,7 +14,7 @@ import pytest
 from pipeline.steps.mix.choose import shares_off
 from stages.mixing.classes import BINS, NO_WEIGHT
 from stages.mixing.config import DatasetMix, SourceMix
-from stages.mixing.later import Later, later_shares
+from stages.mixing.later import Later, LaterShare, later_shares
 from stages.mixing.plan import Planning, plan_mix
 from tests.campaign import some_of
 from tests.laws.drawn_mixes import copies_by_document, levels_of_one, tokens_of
@@ -112,7 +112,7 @@ def test_new_documents_are_kept_and_shares_come_as_near_as_they_can(seed: int) -
             held = sum(own.tokens for own in plan.classes if own.source == name)
             assert abs(held - tokens) <= largest
             earlier[name] = earlier.get(name, 0) + held
-        check_told(plan_mix_shares=later_shares(plan.classes, mix, later.earlier), mix=mix, held=earlier)
+        check_told(later_shares(plan.classes, mix, later.earlier), mix, held=earlier)
 
 
 def others_of(
@@ -133,20 +133,19 @@ def others_of(
     return found
 
 
-def check_told(*, plan_mix_shares: object, mix: DatasetMix, held: Mapping[str, int]) -> None:
+def check_told(told: Sequence[LaterShare], mix: DatasetMix, *, held: Mapping[str, int]) -> None:
     """Hold what is told of the shares to what was taken in all generations."""
-    assert isinstance(plan_mix_shares, tuple)
     total = max(sum(held.values()), 1)
     off = {
         name
         for name, one in mix.sources.items()
         if one.share is not None and abs(held[name] / total - one.share) > mix.tolerance
     }
-    for one in plan_mix_shares:
+    for one in told:
         assert one.share_all == pytest.approx(held[one.source] / total)
         if mix.sources[one.source].share:
             assert one.left_out == 0
-    warnings = shares_off(plan_mix_shares, mix, dataset="d")
+    warnings = shares_off(told, mix, dataset="d")
     assert {line.split("source '")[1].split("'")[0] for line in warnings} == off
 
 

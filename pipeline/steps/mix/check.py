@@ -23,12 +23,11 @@ def check_mix(workspace: Workspace, work: MixChoice) -> MixChecked:
     key = mix_key(work.dataset)
     try:
         found = read_classes(workspace, work.dataset)
-        again = planned_again(workspace, work)
+        planned, largest = planned_again(workspace, work)
     except (DataError, ConfigError, OSError) as error:
         return MixChecked(findings=found_in([(key, unreadable(error))]))
-    planned = again.planned
     if found == planned.classes:
-        return MixChecked(findings=(), drawn=again.drawn, largest=again.largest)
+        return MixChecked(findings=(), drawn=planned.drawn, largest=largest)
     differ = sorted(one.order for one in set(found).symmetric_difference(planned.classes))
     source, language, level = differ[0]
     message = (

@@ -11,7 +11,6 @@ from pipeline.steps.mix.intervals import mix_key, read_classes, write_classes
 from pipeline.steps.records import StepRecord
 from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
-from stages.mixing.drawn import DrawnSource
 from stages.mixing.later import Later, LaterShare, later_shares
 from stages.mixing.plan import Ends, PlannedMix, Planning, Stage, plain_ends, plan_mix
 
@@ -144,18 +143,8 @@ def nothing_taken(planned: PlannedMix, mix: DatasetMix, *, dataset: str) -> tupl
     )
 
 
-@dataclass(frozen=True)
-class PlannedAgain:
-    """A mix that was planned from the token store itself."""
-
-    planned: PlannedMix
-    drawn: tuple[DrawnSource, ...]
-    largest: int | None
-    """Tokens of the largest training document."""
-
-
-def planned_again(workspace: Workspace, work: MixChoice) -> PlannedAgain:
-    """Return what the token store itself and the settings give, whatever whole documents miss.
+def planned_again(workspace: Workspace, work: MixChoice) -> tuple[PlannedMix, int | None]:
+    """Return what the token store itself and the settings give, and the largest document's tokens.
 
     The audit of the rows holds shares to the tolerance, so here it refuses nothing.
 
@@ -165,8 +154,7 @@ def planned_again(workspace: Workspace, work: MixChoice) -> PlannedAgain:
     """
     counts, largest = count_again(workspace, work.units)
     lenient = replace(work, mix=work.mix.model_copy(update={"tolerance": 1.0}), largest=largest)
-    planned = _planned(workspace, lenient, counts, strict=False)
-    return PlannedAgain(planned, planned.drawn, largest)
+    return _planned(workspace, lenient, counts, strict=False), largest
 
 
 def _planned(

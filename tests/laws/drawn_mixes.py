@@ -1,9 +1,10 @@
 """Random mixes, and what they must hold: the rules written a second time, with fractions and loops."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -155,3 +156,63 @@ def variance_by_hand(documents: Sequence[Document], epochs: dict[int, Fraction])
         part = epochs[level] % 1
         found += float(part * (1 - part)) * tokens**2
     return found
+
+
+def balanced_by_hand(
+    documents: Sequence[Document], mix: DatasetMix
+) -> dict[tuple[str, str, int], float]:
+    """Return how often each class of sources with epochs is seen under a temperature, with floats.
+
+    First without weights, all sources as one; then the tokens of each source among its own documents.
+    """
+    asked = {name: one.whole_epochs for name, one in mix.sources.items() if one.share is None}
+    kept = [one for one in documents if one.source in asked and one.level != NO_WEIGHT]
+    target = float(sum(asked_by_hand(documents, mix).values(), Fraction(0)))
+    plain: dict[tuple[str, str], int] = {}
+    for one in kept:
+        place = one.source, one.language
+        plain[place] = plain.get(place, 0) + one.tokens
+    sizes = _sizes({place: n * asked[place[0]] for place, n in plain.items()})
+    weights = {p: asked[p[0]] * sizes[p[1]] ** (mix.language_alpha - 1) for p in plain if asked[p[0]]}
+    most = {name: mix.sources[name].most_epochs for name in asked}
+    seen = _filled({p: plain[p] for p in weights}, weights, most, target)
+    found: dict[tuple[str, str, int], float] = {}
+    for name in sorted({one.source for one in kept if asked[one.source]}):
+        tokens: dict[tuple[str, str, int], int] = {}
+        for one in kept:
+            if one.source == name:
+                tokens[one.order] = tokens.get(one.order, 0) + one.tokens
+        whole = sum(tokens.values())
+        mean = sum(n * weight_of(key[2]) for key, n in tokens.items()) / whole
+        own = {p: n * asked[p[0]] for p, n in plain.items() if p[0] != name}
+        for key, n in tokens.items():
+            place = name, key[1]
+            own[place] = own.get(place, 0.0) + n * asked[name] * weight_of(key[2]) / mean
+        around = _sizes(own)
+        heavy = {key: weight_of(key[2]) * around[key[1]] ** (mix.language_alpha - 1) for key in tokens}
+        given = sum(n * seen[p] for p, n in plain.items() if p[0] == name)
+        found |= _filled(tokens, heavy, most, given)
+    return found
+
+
+def _sizes(parts: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """Return the sums over sources of each language."""
+    found: dict[str, float] = {}
+    for (_, language), amount in parts.items():
+        found[language] = found.get(language, 0.0) + amount
+    return found
+
+
+Key = TypeVar("Key", bound=tuple[Any, ...])
+
+
+def _filled(
+    tokens: Mapping[Key, int], weights: Mapping[Key, float], most: Mapping[str, float], target: float
+) -> dict[Key, float]:
+    """Return how often each is seen: factor * weight up to its most; the factor is found by halving."""
+    low, high = 0.0, 1e15
+    for _ in range(200):
+        middle = (low + high) / 2
+        gives = sum(n * min(most[key[0]], middle * weights[key]) for key, n in tokens.items())
+        low, high = (low, middle) if gives > target else (middle, high)
+    return {key: min(most[key[0]], low * weights[key]) for key in tokens}

@@ -19,6 +19,7 @@ from tests.campaign import some_of
 from tests.laws.drawn_mixes import (
     NAMES,
     asked_by_hand,
+    balanced_by_hand,
     copies_by_document,
     drawn_mix,
     epochs_by_hand,
@@ -114,6 +115,19 @@ def test_each_source_has_the_tokens_that_its_epochs_ask_for(seed: int) -> None:
         assert bounds[name].bound == 0 or bounds[name].bound >= SIGMAS * sigma - 1e-6
     for one, taken in zip(drawn.documents, copies, strict=True):
         assert len(taken) < mix.sources[one.source].most_epochs + 1
+
+
+@pytest.mark.parametrize("seed", some_of(SEEDS, 10))
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+def test_a_temperature_balances_languages_and_weights_stay_within(alpha: float, seed: int) -> None:
+    drawn = drawn_mix(seed)
+    mix = drawn.stages[0].model_copy(update={"language_alpha": alpha})
+    try:
+        (plan,) = planned(drawn.documents, [mix])
+    except ConfigError:
+        return
+    for key, epochs in balanced_by_hand(drawn.documents, mix).items():
+        assert float(plan.epochs[key]) == pytest.approx(epochs, rel=1e-4, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", some_of(SEEDS, 10))

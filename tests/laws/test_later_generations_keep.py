@@ -186,3 +186,18 @@ def test_a_replayed_source_has_no_new_documents() -> None:
     later = Later({"a": 8_000, "old": 2_000}, frozenset({"old"}))
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
     assert {one.source: one.tokens for one in plan.classes} == {"a": 10_000, "old": 2_500}
+<<<<<<< HEAD
+=======
+
+
+def test_what_one_class_has_too_much_takes_no_document_of_another() -> None:
+    """A long document of weight 1.41 is to be seen 1.5 times and is seen twice; short ones stay once."""
+    documents = [Document("a", "en", 4, 7, 1_000)]
+    documents += [Document("a", "en", 0, n * 3, 1) for n in range(1_100)]
+    mix = DatasetMix(sources={"a": SourceMix(share=0.5), "b": SourceMix(share=0.5)}, missing="leave_out")
+    planning = Planning(later=Later({"b": 2_667}))
+    plan = plan_mix(counts_of(documents), mix, dataset="d", planning=planning)
+    copies = copies_by_document(documents, plan.classes)
+    assert copies[0] == (0, 1)
+    assert all(len(one) == 1 for one in copies[1:])
+>>>>>>> part-f-final

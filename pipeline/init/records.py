@@ -23,6 +23,7 @@ from stages.reading.delimiters import Quoting
 from stages.reading.encodings import UTF_8, foreign_encoding, transcoded
 from stages.reading.html import HTML, decoded_page
 from stages.reading.json_file import JSON
+from stages.reading.json_numbers import loaded
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.lines import BYTE_ORDER_MARK
 from stages.reading.parquet import PARQUET
@@ -165,7 +166,7 @@ def _records(
                 yield {}, piece.position + piece.size
                 continue
             try:
-                value = orjson.loads(piece.data.removeprefix(BYTE_ORDER_MARK))
+                value = loaded(piece.data.removeprefix(BYTE_ORDER_MARK))
             except orjson.JSONDecodeError:
                 value = None
             yield value if isinstance(value, Mapping) else None, piece.position + piece.size

@@ -289,3 +289,17 @@ def test_no_short_field_is_taken_for_the_text_beside_lists_of_texts(web: Path) -
     content, (source,) = init(web)
     assert source["text_column"] == "body_html"
     assert content["left_out"][0]["why"] == "no field of its records holds a text"
+
+
+@pytest.mark.parametrize("number", ["9" * 310, "-" + "9" * 5_000, "1e999"])
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_numbers_that_no_float_holds_are_looked_at_as_a_run_reads_them(
+    number: str, ending: str, web: Path
+) -> None:
+    lines = [f'{{"text": {json.dumps(text)}, "n": {number}}}' for text in TEXTS]
+    written = "\n".join(lines) if ending == "jsonl" else f"[{','.join(lines)}]"
+    (web / f"a.{ending}").write_text(written, encoding="utf-8")
+    content, _ = init(web)
+    assert (content["sources"][0]["documents"], content["sources"][0]["bad"]) == (len(TEXTS), 0)
+    ingested(web)
+    assert sorted(texts_read(web)) == sorted(TEXTS)

@@ -20,7 +20,16 @@ class Notice:
     """What to say in a warning after the source and the number; None if it is none."""
 
 
-NOTICES: tuple[Notice, ...] = ()
+WARC_RECORDS = "warc record:"
+WARC_TRUNCATED = "warc truncated:"
+NOTICES: tuple[Notice, ...] = (
+    Notice(WARC_RECORDS, "WARC records of the type {kind}, which hold no document"),
+    Notice(
+        WARC_TRUNCATED,
+        "documents that the crawler cut (WARC-Truncated: {kind})",
+        "{number} documents end early, because the crawler cut them (WARC-Truncated: {kind})",
+    ),
+)
 
 
 def notice_of(name: str) -> tuple[Notice, str]:

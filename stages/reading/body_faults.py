@@ -1,7 +1,7 @@
 """Faults of bodies: why what a server sent cannot be undone to the page that it was."""
 
 
-class BodyFault(ValueError):
+class BodyError(ValueError):
     """A body is damaged, cut, or coded as nobody knows; the message says how, for people."""
 
 

@@ -2,9 +2,9 @@
 
     Content-Encoding: gzip, Transfer-Encoding: chunked  ->  the chunks are joined, then decompressed
 
-Each coding is whole or a fault: its data must reach its end, and nothing may stand behind it. Many archives
-hold bodies that are decoded already below the fields that came with the coded ones. So a body that begins
-as a page does is one, whatever codings are still to be undone.
+Each coding is whole or a fault: its data must reach its end, and nothing may stand behind it. Many
+archives hold bodies that are decoded already below the fields that came with the coded ones. So a body
+that begins as a page does is one, whatever codings are still to be undone.
 
 gzip and deflate are of the standard library, zstd of zstandard, br of brotli. warcio undoes no list, and
 keeps what it cannot undo as text.
@@ -16,10 +16,10 @@ import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
-from stages.reading.body_faults import BodyFault, BodyTooLargeError
+from stages.reading.body_faults import BodyError, BodyTooLargeError
 from stages.reading.chunked import begins_chunked, ends_chunked, unchunked
 from stages.reading.encodings import known_encoding
-from stages.reading.zstd_frames import FRAME, ZstdCut, ZstdFault, decompressed_frames
+from stages.reading.zstd_frames import FRAME, ZstdCutError, ZstdDataError, decompressed_frames
 
 CHUNKED = "chunked"
 _NO_CODINGS = ("identity", "none", "7bit", "8bit", "binary")
@@ -48,13 +48,13 @@ def undone(body: bytes, codings: Sequence[str], max_bytes: int) -> bytes:
         max_bytes: the longest content that is held.
 
     Raises:
-        BodyFault: it cannot be undone whole.
+        BodyError: it cannot be undone whole.
         BodyTooLargeError: it is longer.
     """
     content = _undone(body, applied(codings), max_bytes)
     if content.startswith((_GZIP, FRAME)):
         kind = "gzip" if content.startswith(_GZIP) else "zstd"
-        raise BodyFault(f"the body is {kind} data, of which its header says nothing")
+        raise BodyError(f"the body is {kind} data, of which its header says nothing")
     return content
 
 
@@ -68,12 +68,12 @@ def _undone(body: bytes, codings: Sequence[str], max_bytes: int) -> bytes:
         return body
     *before, last = codings
     if last not in _CODINGS:
-        raise BodyFault(f"the coding {last[:40]!r} is not known; known are {', '.join(_CODINGS)}")
+        raise BodyError(f"the coding {last[:40]!r} is not known; known are {', '.join(_CODINGS)}")
     try:
         if last == CHUNKED:
             return _undone_chunks(body, before, max_bytes)
         return _undone(_CODINGS[last](body, max_bytes), before, max_bytes)
-    except BodyFault:
+    except BodyError:
         if _is_page(body) and not (last == CHUNKED and ends_chunked(body)):
             return body
         raise
@@ -83,7 +83,7 @@ def _undone_chunks(body: bytes, before: Sequence[str], max_bytes: int) -> bytes:
     """Join chunks and undo the codings before; the chunks may be joined already, or said twice."""
     try:
         content = unchunked(body)
-    except BodyFault:
+    except BodyError:
         if before and not begins_chunked(body):
             return _undone(body, before, max_bytes)
         raise
@@ -117,10 +117,10 @@ def _deflated(body: bytes, max_bytes: int) -> bytes:
     """Decompress what is called deflate: with the header of zlib, or as many servers do without."""
     try:
         return _inflated(body, max_bytes, kind="deflate", form=_WITH_HEADER)
-    except BodyFault as fault:
+    except BodyError as fault:
         try:
             return _inflated(body, max_bytes, kind="deflate", form=_RAW)
-        except BodyFault:
+        except BodyError:
             raise fault from None
 
 
@@ -140,14 +140,14 @@ def _inflated(body: bytes, max_bytes: int, *, kind: str, form: int) -> bytes:
                     break
                 parts.append(part)
         except zlib.error as error:
-            raise BodyFault(f"its {kind} data is damaged") from error
+            raise BodyError(f"its {kind} data is damaged") from error
         if not stream.eof:
-            raise BodyFault(f"its {kind} data ends in the middle")
+            raise BodyError(f"its {kind} data ends in the middle")
         rest = stream.unused_data
         if not rest.strip(_PADDING):
             return b"".join(parts)
         if kind != "gzip":
-            raise BodyFault(f"data stands behind its {kind} data")
+            raise BodyError(f"data stands behind its {kind} data")
 
 
 def _unbrotlied(body: bytes, max_bytes: int) -> bytes:
@@ -155,10 +155,10 @@ def _unbrotlied(body: bytes, max_bytes: int) -> bytes:
     try:
         import brotli  # noqa: PLC0415  # of an extra
     except ImportError as error:
-        raise BodyFault(f"its br data needs {_BROTLI}") from error
+        raise BodyError(f"its br data needs {_BROTLI}") from error
     stream = brotli.Decompressor()
     if not hasattr(stream, "can_accept_more_data"):  # before 1.2: what it gives has no bound
-        raise BodyFault(f"its br data needs {_BROTLI}")
+        raise BodyError(f"its br data needs {_BROTLI}")
     parts, size, rest = [], 0, body
     try:
         while not stream.is_finished():
@@ -169,9 +169,9 @@ def _unbrotlied(body: bytes, max_bytes: int) -> bytes:
                 raise BodyTooLargeError
             parts.append(part)
             if not part and not stream.is_finished() and stream.can_accept_more_data():
-                raise BodyFault("its br data ends in the middle")
+                raise BodyError("its br data ends in the middle")
     except brotli.error as error:
-        raise BodyFault("its br data is damaged") from error
+        raise BodyError("its br data is damaged") from error
     return b"".join(parts)
 
 
@@ -187,10 +187,10 @@ def _unzstd(body: bytes, max_bytes: int) -> bytes:
             if size > max_bytes:
                 raise BodyTooLargeError
             parts.append(part)
-    except ZstdCut as error:
-        raise BodyFault("its zstd data ends in the middle") from error
-    except ZstdFault as error:
-        raise BodyFault("its zstd data is damaged") from error
+    except ZstdCutError as error:
+        raise BodyError("its zstd data ends in the middle") from error
+    except ZstdDataError as error:
+        raise BodyError("its zstd data is damaged") from error
     return b"".join(parts)
 
 

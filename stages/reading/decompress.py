@@ -2,8 +2,8 @@
 
 A compressed file that ends in the middle is an error here, never a short read: the zstandard
 library's own stream reader returns what it has and stays silent. Arrow's raises, joins frames, and gives
-as much at a time as it is asked for: a frame of some bytes may hold gigabytes of one letter. Arrow knows no
-dictionaries. So a file with its dictionary in front, as .warc.zst files have, goes through
+as much at a time as it is asked for: a frame of some bytes may hold gigabytes of one letter. Arrow knows
+no dictionaries. So a file with its dictionary in front, as .warc.zst files have, goes through
 `stages.reading.zstd_frames`.
 """
 
@@ -19,12 +19,10 @@ import pyarrow as pa
 from stages.errors import DataError
 from stages.reading.zstd_frames import (
     WINDOW,
-    ZstdCut,
-    ZstdFault,
+    ZstdCutError,
+    ZstdDataError,
     decompressed_frames,
     dictionary_in_front,
-    dictionary_of,
-    too_long_for_dictionary,
 )
 
 CHUNK_BYTES = 1 << 20
@@ -35,8 +33,6 @@ bound, and write larger ones with `--long=28` or more alone."""
 _WINDOW = "Frame requires too much memory"
 _TRUNCATED = "Truncated compressed stream"
 _DECODER = "ZSTD"
-_DICTIONARY_HEAD = 12
-"""Bytes that tell whether a dictionary is in front."""
 
 
 def stream_chunks(path: Path) -> Iterator[bytes]:
@@ -106,31 +102,20 @@ def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
     if not file.read(1):
         raise EOFError  # even a compressed nothing has a frame
     file.seek(0)
-    if size := dictionary_in_front(file.read(_DICTIONARY_HEAD)):
-        yield from _with_dictionary(file, size)
-        return
+    try:
+        if dictionary := dictionary_in_front(file):
+            for content in decompressed_frames(_plain_chunks(file), dictionary):
+                for start in range(0, len(content), CHUNK_BYTES):
+                    yield content[start : start + CHUNK_BYTES]
+            return
+    except ZstdCutError as error:
+        raise EOFError from error
+    except ZstdDataError as error:
+        raise OSError(f"{_DECODER}: {error}") from error
     file.seek(0)
     with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
         while chunk := stream.read(CHUNK_BYTES):
             yield chunk
-
-
-def _with_dictionary(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Decompress the frames behind one of `size` bytes that holds their dictionary."""
-    file.seek(0)
-    try:
-        if too_long_for_dictionary(size):
-            raise ZstdFault(f"the dictionary in front of it takes {size:,} bytes")
-        front = file.read(size)
-        if len(front) < size:
-            raise ZstdCut("the data ends in the middle of the dictionary")
-        for content in decompressed_frames(_plain_chunks(file), dictionary_of(front)):
-            for start in range(0, len(content), CHUNK_BYTES):
-                yield content[start : start + CHUNK_BYTES]
-    except ZstdCut as error:
-        raise EOFError from error
-    except ZstdFault as error:
-        raise OSError(f"{_DECODER}: {error}") from error
 
 
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {

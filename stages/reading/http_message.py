@@ -1,6 +1,6 @@
 r"""HTTP messages: the header of a response and the body below it, as a crawler kept them.
 
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>"  ->  Message("200", [("content-type", ...)], b"<p>")
+    b"HTTP/1.1 200 OK\r\nAge: 5\r\n\r\n<p>"  ->  Message("200", [("age", "5")], b"<p>")
 
 The version of a status line says nothing about the body, so any is read, HTTP/2 and HTTP/3 too. A header
 has any line ends and folded lines, names in any case, and a field several times, which is one list.
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stages.reading.body_faults import BodyFault
+from stages.reading.body_faults import BodyError
 from stages.reading.content_codings import applied, undone
 
 Fields = Sequence[tuple[str, str]]
@@ -43,22 +43,27 @@ class Message:
             cut: whether the crawler says that it cut the body.
 
         Raises:
-            BodyFault: it cannot be undone whole, or is shorter than its header says.
+            BodyError: it cannot be undone whole, or is shorter than its header says.
             BodyTooLargeError: it is longer.
         """
         names = ("content-encoding", "transfer-encoding")
         codings = applied([coding for name in names for coding in elements(self.fields, name)])
-        if not codings and not cut:
+        content = undone(self.body, codings, max_bytes)
+        is_decoded_already = bool(codings) and content is self.body
+        if not cut and not is_decoded_already:
             self._require_whole()
-        return undone(self.body, codings, max_bytes)
+        return content
 
     def _require_whole(self) -> None:
+        """Refuse a body that is shorter than its length; a transfer coding says more than a length."""
+        if applied(elements(self.fields, "transfer-encoding")):
+            return
         lengths = set(elements(self.fields, "content-length"))
         said = lengths.pop() if len(lengths) == 1 else ""
         if not said.isascii() or not said.isdigit() or len(said) > _MOST_DIGITS:
             return
         if 0 < len(self.body) < int(said):
-            raise BodyFault(f"the body has {len(self.body):,} bytes, and its header says {int(said):,}")
+            raise BodyError(f"the body has {len(self.body):,} bytes, and its header says {int(said):,}")
 
 
 def message_of(block: bytes) -> Message | None:

@@ -4,10 +4,10 @@
     resource    a page of HTML or a plain text as it is, without such a header
     conversion  a text made of a page, as in .wet files; HTML too, if its type says so
 
-Each of them is a document or a drop. One of another type or answer (a picture, a redirect) is dropped as
-`not_a_page`, which is no fault of the input. A body that cannot be undone whole is dropped as `bad_body`.
-Records of all other types are counted by type and are no drops. The text of a page is taken as that of an
-HTML file. A document stands at its record's first byte, and its own id is its URL.
+Each of them is a document or a drop. One of another type or answer (a picture, a redirect) is dropped
+as `not_a_page`, which is no fault of the input. A body that cannot be undone whole is dropped as
+`bad_body`. Records of all other types are counted by type and are no drops. The text of a page is taken
+as that of an HTML file. A document stands at its record's first byte, and its own id is its URL.
 
 Source: The WARC Format 1.1, IIPC, 2017.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from stages.columns import Drop, DropReason
-from stages.reading.body_faults import BodyFault, BodyTooLargeError
+from stages.reading.body_faults import BodyError, BodyTooLargeError
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.content_codings import undone
 from stages.reading.html import RESILIPARSE, decoded_page, parse_page
@@ -33,8 +33,8 @@ NOT_A_PAGE = "not_a_page"
 _PAGES = ("text/html", "application/xhtml+xml")
 _TEXT = "text/plain"
 _ANSWER = "200"
-_HTTP = ("application/http", "")
-"""Types of the block of a response; many programs say none."""
+_HTTP = "application/http"
+_ADDRESSES = ("http:", "https:")
 _TRUNCATED = "warc-truncated"
 _WHY_TRUNCATED = ("length", "time", "disconnect")
 _UNSPECIFIED = "unspecified"
@@ -49,10 +49,6 @@ class _Content:
     """Its type, in lower case."""
     charset: str
     """What its header says, in lower case; empty if it says none."""
-
-
-class _NoPageError(Exception):
-    """A record is no page; the message says what it is."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +69,9 @@ class Warc:
     def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
         """Return the document of a record, or the reason why it is none."""
         assert isinstance(piece, WarcRecord), "a piece of another reader"
-        if not piece.whole:
-            return _bad_record(piece, "the file ends in the middle of the record; it was cut short")
-        if not piece.kind:
-            return _bad_record(piece, "a record without WARC-Type")
-        if piece.size > len(piece.data):
-            return too_large(piece.number, piece.position, piece.size)
         try:
-            found = self._document(piece)
-        except _NoPageError as no_page:
-            return Drop(piece.number, piece.position, NOT_A_PAGE, str(no_page))
-        except BodyFault as fault:
+            found = _not_held(piece) or self._document(piece)
+        except BodyError as fault:
             detail = f"{fault}{_said_cut(piece)}"
             return Drop(piece.number, piece.position, DropReason.BAD_BODY, detail)
         except BodyTooLargeError:
@@ -96,6 +84,8 @@ class Warc:
 
     def _document(self, piece: WarcRecord) -> Record:
         content = self._content(piece)
+        if isinstance(content, Drop):
+            return content
         line = Line(piece.number, piece.position, content.data, len(content.data))
         if content.kind in _PAGES:
             found = parse_page(line, self.fields, charset=content.charset)
@@ -115,36 +105,48 @@ class Warc:
             return Drop(line.number, line.position, DropReason.BAD_UTF8, f"a text that {error}")
         return parse_text(replace(line, data=data, size=len(data)), self.fields)
 
-    def _content(self, piece: WarcRecord) -> _Content:
-        """Return what a record holds, its codings undone.
+    def _content(self, piece: WarcRecord) -> _Content | Drop:
+        """Return what a record holds, its codings undone; a drop if it is neither a page nor a text.
 
         Raises:
-            _NoPageError: it is neither a page nor a text.
-            BodyFault: its codings cannot be undone.
+            BodyError: its codings cannot be undone.
             BodyTooLargeError: it is over the bound.
         """
         if value_of(piece.fields, "warc-segment-number") is not None:
-            raise BodyFault("the record is one segment of several, which are not joined")
+            raise BodyError("the record is one segment of several, which are not joined")
         kind, charset = content_type(value_of(piece.fields, "content-type"))
         if piece.kind == "response":
             message = message_of(piece.block)
             if message is not None:
                 return self._answer(piece, message)
-            if kind in _HTTP:
-                raise BodyFault("the response begins with no status line of HTTP")
-        known = (*_PAGES, _TEXT) if piece.kind == "resource" else _PAGES
+            if kind == _HTTP or (not kind and (_address(piece) or "").startswith(_ADDRESSES)):
+                return _bad_record(piece, "a response that begins with no status line of HTTP")
+        is_page = kind in _PAGES
         is_text = piece.kind == "conversion" and (not kind or kind.startswith("text/"))
-        if kind not in known and not is_text:
-            raise _NoPageError(f"a {piece.kind} of the type {kind or 'unknown'}")
+        if not (is_page or is_text or (piece.kind == "resource" and kind == _TEXT)):
+            detail = f"a {piece.kind} of the type {kind or 'unknown'}"
+            return Drop(piece.number, piece.position, NOT_A_PAGE, detail)
         return _Content(undone(piece.block, (), self.max_bytes), kind, charset)
 
-    def _answer(self, piece: WarcRecord, message: Message) -> _Content:
+    def _answer(self, piece: WarcRecord, message: Message) -> _Content | Drop:
         """Return what a server sent."""
         kind, charset = content_type(value_of(message.fields, "content-type"))
         if message.status != _ANSWER or kind not in _PAGES:
-            raise _NoPageError(f"an answer {message.status} of the type {kind or 'unknown'}")
+            detail = f"an answer {message.status} of the type {kind or 'unknown'}"
+            return Drop(piece.number, piece.position, NOT_A_PAGE, detail)
         data = message.content(self.max_bytes, cut=bool(_why_cut(piece)))
         return _Content(data, kind, charset)
+
+
+def _not_held(piece: WarcRecord) -> Drop | None:
+    """Return the drop of a record that is not there to be parsed."""
+    if not piece.whole:
+        return _bad_record(piece, "the file ends in the middle of the record; it was cut short")
+    if not piece.kind:
+        return _bad_record(piece, "a record without WARC-Type")
+    if piece.size > len(piece.data):
+        return too_large(piece.number, piece.position, piece.size)
+    return None
 
 
 def _bad_record(piece: WarcRecord, detail: str) -> Drop:

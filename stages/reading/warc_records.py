@@ -1,10 +1,11 @@
 """WARC records: the header and the block of each, found one after the other in a stream of bytes.
 
-A record is found by its header and length, so one is held at a time, and a file that is cut says so. Line
-ends are CRLF or LF, record by record. Versions 0.17 to 1.1 have the same form.
+A record is found by its header and length, so one is held at a time, and a file that is cut says so.
+Line ends are CRLF or LF, record by record. Versions 0.17 to 1.1 have the same form.
 
-Ours, because the readers of warcio and FastWARC go by records that are right: one passes over what it
-cannot read, and the other ends the process on some streams. The place of a record is its document's id.
+Ours, because a record's place is its document's id, and a cut or damaged record must be counted. warcio
+gives a record that is cut as if it were whole; FastWARC passes over one that is damaged, and ends the
+process on some streams.
 
 Source: The WARC Format 1.1, IIPC, 2017.
 """

@@ -7,6 +7,7 @@ Source: RFC 8878, 2021, sections 3.1 and 5; Zstandard Compression for WARC Files
 """
 
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 import zstandard
 
@@ -18,19 +19,23 @@ _DICTIONARY = b"\x37\xa4\x30\xec"
 """A dictionary begins with it."""
 _IN_FRONT = b"\x5d\x2a\x4d\x18"
 """A skippable frame that holds the dictionary of a .warc.zst file begins with it."""
-_HEAD = 8
-"""Bytes of a skippable frame before its content: its magic number and its length."""
+_MAGIC, _HEAD = 4, 8
+"""Bytes of a skippable frame's magic number, and with its length, before its content."""
 _LARGEST_DICTIONARY = 32 << 20
+_NO_DICTIONARY = (
+    "the frame at the beginning of the file holds no dictionary of at most"
+    f" {_LARGEST_DICTIONARY >> 20} MiB"
+)
 _STEP = 256
 """Bytes that are taken at a time. A block is at least 4 bytes and gives at most 128 KiB, so a step gives
 at most 8 MiB."""
 
 
-class ZstdFault(ValueError):
+class ZstdDataError(ValueError):
     """Data is not what the format says; the message says why."""
 
 
-class ZstdCut(ZstdFault):
+class ZstdCutError(ZstdDataError):
     """Data ends in the middle."""
 
 
@@ -42,8 +47,8 @@ def decompressed_frames(chunks: Iterable[bytes], dictionary: bytes = b"") -> Ite
         dictionary: what all of them were compressed with; empty for none.
 
     Raises:
-        ZstdFault: the data is damaged.
-        ZstdCut: the data ends in the middle of a frame.
+        ZstdDataError: the data is damaged.
+        ZstdCutError: the data ends in the middle of a frame.
     """
     known = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
     context = zstandard.ZstdDecompressor(dict_data=known, max_window_size=WINDOW)
@@ -56,48 +61,46 @@ def decompressed_frames(chunks: Iterable[bytes], dictionary: bytes = b"") -> Ite
                 try:
                     content = frame.decompress(left)
                 except zstandard.ZstdError as error:
-                    raise ZstdFault(str(error).removeprefix("zstd decompressor error: ")) from error
+                    raise ZstdDataError(str(error).removeprefix("zstd decompressor error: ")) from error
                 if content:
                     yield content
                 left = frame.unused_data if frame.eof else b""
                 frame = None if frame.eof else frame
     if frame is not None:
-        raise ZstdCut("the data ends in the middle of a frame")
+        raise ZstdCutError("the data ends in the middle of a frame")
 
 
-def dictionary_in_front(head: bytes) -> int:
-    """Return the bytes of the frame at the head of a file that may hold a dictionary; 0 if there is none.
+def dictionary_in_front(file: BinaryIO) -> bytes:
+    """Read the dictionary of a file's frames from the frame before them; empty if there is none.
 
-    Args:
-        head: the first 12 bytes of the file.
-    """
-    holds = head[_HEAD:].startswith((_DICTIONARY, FRAME))
-    return _HEAD + int.from_bytes(head[4:_HEAD], "little") if head.startswith(_IN_FRONT) and holds else 0
-
-
-def dictionary_of(frame: bytes) -> bytes:
-    """Return the dictionary that a skippable frame holds, itself compressed or not.
+    The dictionary is itself compressed or not. Behind one the file stands at the first frame.
 
     Raises:
-        ZstdFault: it holds none.
+        ZstdDataError: what is there is no dictionary.
+        ZstdCutError: the file ends in the middle of it.
     """
-    content = frame[_HEAD:]
+    head = file.read(_HEAD + _MAGIC)
+    if not head.startswith(_IN_FRONT) or not head[_HEAD:].startswith((_DICTIONARY, FRAME)):
+        return b""
+    size = int.from_bytes(head[_MAGIC:_HEAD], "little")
+    if size > _LARGEST_DICTIONARY:
+        raise ZstdDataError(_NO_DICTIONARY)
+    content = head[_HEAD:] + file.read(size - _MAGIC)
+    if len(content) < size:
+        raise ZstdCutError("the data ends in the middle of the dictionary")
     if content.startswith(FRAME):
-        parts, size = [], 0
-        for part in decompressed_frames([content]):
-            size += len(part)
-            if size > _LARGEST_DICTIONARY:
-                break
-            parts.append(part)
-        content = b"".join(parts)
-    if not content.startswith(_DICTIONARY) or len(content) > _LARGEST_DICTIONARY:
-        raise ZstdFault(
-            "the frame at the beginning of the file holds no dictionary of at most"
-            f" {_LARGEST_DICTIONARY >> 20} MiB"
-        )
+        content = _held(decompressed_frames([content]))
+    if not content.startswith(_DICTIONARY):
+        raise ZstdDataError(_NO_DICTIONARY)
     return content
 
 
-def too_long_for_dictionary(size: int) -> bool:
-    """Say whether a frame is longer than one that holds a dictionary may be."""
-    return size > _HEAD + _LARGEST_DICTIONARY
+def _held(parts: Iterable[bytes]) -> bytes:
+    """Join the parts of a dictionary."""
+    held, size = [], 0
+    for part in parts:
+        size += len(part)
+        if size > _LARGEST_DICTIONARY:
+            raise ZstdDataError(_NO_DICTIONARY)
+        held.append(part)
+    return b"".join(held)

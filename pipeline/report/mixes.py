@@ -17,10 +17,7 @@ from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import FormatError
 from stages.mixing.audit import add_classes
 from stages.mixing.audited import AuditedSource, MixAudit, PackedClass
-<<<<<<< HEAD
 from stages.store.generations import GENERATIONS
-=======
->>>>>>> part-f-final
 
 TRAIN = "train"
 """The split that a mix is of."""

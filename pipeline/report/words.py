@@ -26,6 +26,7 @@ STEP_SAID: Mapping[str, str] = {
 GONE_SAID: Mapping[str, str] = {
     "bad_json": "not JSON",
     "bad_record": "not an object with fields",
+    "bad_body": "a body that cannot be undone",
     "bad_utf8": "not UTF-8",
     "too_large": "over ingest.max_document_bytes",
     "missing_text": "without a text",

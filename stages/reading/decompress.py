@@ -2,7 +2,9 @@
 
 A compressed file that ends in the middle is an error here, never a short read: the zstandard
 library's own stream reader returns what it has and stays silent. Arrow's raises, joins frames, and gives
-as much at a time as it is asked for: a frame of some bytes may hold gigabytes of one letter.
+as much at a time as it is asked for: a frame of some bytes may hold gigabytes of one letter. Arrow knows
+no dictionaries. So a file with its dictionary in front, as .warc.zst files have, goes through
+`stages.reading.zstd_frames`.
 """
 
 import gzip
@@ -15,10 +17,17 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from stages.errors import DataError
+from stages.reading.zstd_frames import (
+    WINDOW,
+    ZstdCutError,
+    ZstdDataError,
+    decompressed_frames,
+    dictionary_in_front,
+)
 
 CHUNK_BYTES = 1 << 20
 """Bytes given at a time, decompressed."""
-ZSTD_WINDOW = 128 << 20
+ZSTD_WINDOW = WINDOW
 """Largest window of a Zstandard frame, which decompressing holds. The format's own tools have the same
 bound, and write larger ones with `--long=28` or more alone."""
 _WINDOW = "Frame requires too much memory"
@@ -92,6 +101,17 @@ def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
     """Decompress frame after frame; Arrow refuses a window that is larger than `ZSTD_WINDOW`."""
     if not file.read(1):
         raise EOFError  # even a compressed nothing has a frame
+    file.seek(0)
+    try:
+        if dictionary := dictionary_in_front(file):
+            for content in decompressed_frames(_plain_chunks(file), dictionary):
+                for start in range(0, len(content), CHUNK_BYTES):
+                    yield content[start : start + CHUNK_BYTES]
+            return
+    except ZstdCutError as error:
+        raise EOFError from error
+    except ZstdDataError as error:
+        raise OSError(f"{_DECODER}: {error}") from error
     file.seek(0)
     with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
         while chunk := stream.read(CHUNK_BYTES):

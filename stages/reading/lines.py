@@ -44,6 +44,11 @@ class Line:
         return self.size == len(self.data) and not self.content.strip()
 
     @property
+    def noticed(self) -> str | None:
+        """Return what it is counted under, beside the records, if it is none; None of a record."""
+        return None
+
+    @property
     def end(self) -> int:
         """Byte offset of what follows its line feed."""
         return self.position + self.size + 1

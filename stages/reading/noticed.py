@@ -28,7 +28,18 @@ LOOKS_QUOTED = Notice(
     ' quotes, because quoting = "none". If a program wrote them as CSV, set quoting = "csv" of this'
     " source and run again with --replace",
 )
-NOTICES: tuple[Notice, ...] = (LONG_FIELD, LOOKS_QUOTED)
+WARC_RECORDS = "warc record:"
+WARC_TRUNCATED = "warc truncated:"
+NOTICES: tuple[Notice, ...] = (
+    LONG_FIELD,
+    LOOKS_QUOTED,
+    Notice(WARC_RECORDS, "WARC records of the type {kind}, which hold no document"),
+    Notice(
+        WARC_TRUNCATED,
+        "documents that the crawler cut (WARC-Truncated: {kind})",
+        "{number} documents end early, because the crawler cut them (WARC-Truncated: {kind})",
+    ),
+)
 
 
 def notice_of(name: str) -> tuple[Notice, str]:

@@ -186,8 +186,6 @@ def test_a_replayed_source_has_no_new_documents() -> None:
     later = Later({"a": 8_000, "old": 2_000}, frozenset({"old"}))
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
     assert {one.source: one.tokens for one in plan.classes} == {"a": 10_000, "old": 2_500}
-<<<<<<< HEAD
-=======
 
 
 def test_what_one_class_has_too_much_takes_no_document_of_another() -> None:
@@ -200,4 +198,3 @@ def test_what_one_class_has_too_much_takes_no_document_of_another() -> None:
     copies = copies_by_document(documents, plan.classes)
     assert copies[0] == (0, 1)
     assert all(len(one) == 1 for one in copies[1:])
->>>>>>> part-f-final

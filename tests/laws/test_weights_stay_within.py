@@ -30,11 +30,8 @@ from tests.laws.drawn_mixes import (
 from tests.stages.mixing.corpora import Document, counts_of
 
 SEEDS = range(1_000)
-<<<<<<< HEAD
-=======
 STAGED = (362, 442)
 """Of stages where the other sources are cut otherwise if the weighted one begins elsewhere."""
->>>>>>> part-f-final
 
 
 def planned(documents: Sequence[Document], stages: Sequence[DatasetMix]) -> list[PlannedMix]:
@@ -53,11 +50,7 @@ def planned(documents: Sequence[Document], stages: Sequence[DatasetMix]) -> list
     return found
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("seed", some_of(SEEDS, 10))
-=======
 @pytest.mark.parametrize("seed", sorted({*some_of(SEEDS, 10), *STAGED}))
->>>>>>> part-f-final
 def test_other_sources_keep_their_copies_with_and_without_the_weights_of_one(seed: int) -> None:
     drawn = drawn_mix(seed)
     weighted = without_weights(drawn.documents, ())
@@ -207,8 +200,6 @@ def test_a_total_that_whole_documents_miss_by_too_much_is_refused() -> None:
         planned(documents, [mix])
 
 
-<<<<<<< HEAD
-=======
 def test_a_source_without_epochs_has_no_copy_whatever_its_weights() -> None:
     levels = {"a": (0, 8), "b": (0,), "c": (0, 8, NO_WEIGHT)}
     documents = [
@@ -225,7 +216,6 @@ def test_a_source_without_epochs_has_no_copy_whatever_its_weights() -> None:
     assert found["b", "en", 0] == 30
 
 
->>>>>>> part-f-final
 def test_the_mixes_are_of_every_sort() -> None:
     """Guard against laws that hold because nothing was drawn."""
     sorts = {"planned": 0, "refused": 0, "capped": 0, "total": 0, "stages": 0, "alpha": 0, "share": 0}

@@ -383,7 +383,7 @@ def test_a_link_to_nothing_is_named(base: Path) -> None:
     ("name", "library", "extra"),
     [
         ("a.html", "resiliparse", "html"),
-        ("a.warc.gz", "warcio", "warc"),
+        ("a.warc.gz", "brotli", "warc"),
         ("a.wet", "resiliparse", "warc"),
     ],
 )

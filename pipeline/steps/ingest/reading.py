@@ -169,6 +169,10 @@ class Reading:
             self._begin(stream.file)
             first = stream.begin
             while stream.pending is not None and stream.position < end:
+                if stream.pending.noticed is not None:
+                    self.columns.noticed[stream.pending.noticed] += 1
+                    stream.advance()
+                    continue
                 record = [stream.reader.parse(stream.pending, self.columns)]
                 stream.pending = (
                     None  # a long line is not held beside its text, nor its text beside the next

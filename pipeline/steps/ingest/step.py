@@ -46,7 +46,7 @@ from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
 from stages.reading.delimiters import Quoting
-from stages.reading.noticed import notice_warnings
+from stages.reading.noticed import notice_warnings, said_of_notice
 from stages.reading.reader import StreamReader, TextSplit
 from stages.reading.table import reader_of
 
@@ -302,6 +302,11 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     )
     check_readable(read, drops, unreadable, file.ingest.max_bad_fraction, further=further)
     if not sum(part.documents for part in parts.values()):
+        if not read and any(noticed.values()):
+            raise DataError(
+                f"the {len(job.scope.inputs):,} input files hold no document: {_all_noticed(noticed)};"
+                " check sources.paths"
+            )
         if not read:
             raise DataError(
                 f"the {len(job.scope.inputs):,} input files hold no record: they are empty, or hold"
@@ -330,6 +335,12 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
         samples=tuple(samples),
         units=tuple(size_of(unit, part) for unit, part in parts.items()),
     )
+
+
+def _all_noticed(noticed: Mapping[str, Counter[str]]) -> str:
+    """Return what was noticed, in words: "request records: 3, warcinfo records: 1"."""
+    total: Counter[str] = sum(noticed.values(), Counter())
+    return ", ".join(f"{said_of_notice(name)}: {number:,}" for name, number in sorted(total.items()))
 
 
 def size_of(unit: str, part: PartRecord) -> UnitSize:

@@ -175,3 +175,51 @@ def test_a_window_is_bounded_like_that_of_the_formats_own_tools(tmp_path: Path) 
         f"{path}: its zstd window is over 128 MiB, which decompressing it would hold; compress it again"
         " with --long=27 or less (zstd -d --long=31 reads it)"
     )
+
+
+SAMPLES = [
+    b"<html><p>page %d of the river and %d boats" % (number, number**2) for number in range(2_000)
+]
+DICTIONARY = zstandard.train_dictionary(2_000, SAMPLES)
+
+
+def with_dictionary(held: bytes, parts: list[bytes]) -> tuple[bytes, bytes]:
+    """Return the frame that holds a dictionary, and frames that are compressed with it."""
+    packer = zstandard.ZstdCompressor(dict_data=DICTIONARY, write_checksum=True)
+    front = b"\x5d\x2a\x4d\x18" + len(held).to_bytes(4, "little") + held
+    return front, b"".join(map(packer.compress, parts))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_with_its_dictionary_in_front_is_read_and_a_cut_is_said(
+    packed: bool,
+    tmp_path: Path,
+) -> None:
+    held = DICTIONARY.as_bytes()
+    front, frames = with_dictionary(ZSTD.compress(held) if packed else held, SAMPLES[:50])
+    path = tmp_path / "a.warc.zst"
+    path.write_bytes(front + frames)
+    assert read(path) == b"".join(SAMPLES[:50])
+    path.write_bytes(front + SKIPPABLE + frames + SKIPPABLE)
+    assert read(path) == b"".join(SAMPLES[:50])
+    for size in (9, 11, len(front) - 1, len(front) + 1, len(front) + len(frames) - 1):
+        path.write_bytes((front + frames)[:size])
+        assert "ends in the middle" in refusal(path), size
+    damaged = bytearray(front + frames)
+    damaged[len(front) + 12] ^= 0xFF
+    path.write_bytes(damaged)
+    assert "damaged" in refusal(path)
+    path.write_bytes(front[:4] + (40 << 20).to_bytes(4, "little") + front[8:])
+    assert "holds no dictionary of at most 32 MiB" in refusal(path)
+    path.write_bytes(with_dictionary(ZSTD.compress(b"no dictionary"), [])[0] + frames)
+    assert "holds no dictionary" in refusal(path)
+    path.write_bytes(SKIPPABLE + frames)
+    assert "damaged" in refusal(path)
+
+
+def test_a_frame_with_a_dictionary_stays_bounded(tmp_path: Path) -> None:
+    front, bomb = with_dictionary(DICTIONARY.as_bytes(), [b"a" * (64 << 20)])
+    (tmp_path / "a.warc.zst").write_bytes(front + bomb)
+    sizes = [len(chunk) for chunk in stream_chunks(tmp_path / "a.warc.zst")]
+    assert sum(sizes) == 64 << 20
+    assert max(sizes) <= decompress.CHUNK_BYTES

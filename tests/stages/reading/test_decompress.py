@@ -192,8 +192,9 @@ def with_dictionary(held: bytes, parts: list[bytes]) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_with_its_dictionary_in_front_is_read_and_a_cut_is_said(
-    packed: bool,
     tmp_path: Path,
+    *,
+    packed: bool,
 ) -> None:
     held = DICTIONARY.as_bytes()
     front, frames = with_dictionary(ZSTD.compress(held) if packed else held, SAMPLES[:50])

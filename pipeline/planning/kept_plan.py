@@ -52,6 +52,9 @@ class KeptPlan(BaseModel):
     replayed: tuple[str, ...] = ()
     """Absolute folders of the runs that are replayed, in the order of the step's setting; empty for one
     that was not there."""
+    against: tuple[str, ...] = ()
+    """Absolute folders of the earlier runs that it is deduplicated against, in their order, but for the
+    generations before it; empty for one that was not there."""
     generation: int | None = None
     """Its number in the folder of its run; None of generation 0, and in folders of earlier versions."""
     after: str | None = None
@@ -69,6 +72,8 @@ def keep_plan(
         steps: all of them.
         skipped: what its sources name and it does not read.
     """
+    named = scope.earlier[: max(0, len(scope.earlier) - scope.generation)]
+    against = [str(run.folder or "") for run in named]
     after = digest_before(output, scope.generation, KEEPING)
     replayed = [str(run.folder or "") for run in scope.replayed]
     content = {
@@ -83,6 +88,7 @@ def keep_plan(
         },
         "skipped": [files.model_dump(mode="json") for files in skipped],
         **({"replayed": replayed} if replayed else {}),
+        **({"against": against} if against else {}),
         **({"generation": scope.generation} if scope.generation else {}),
         **({"after": after} if after is not None else {}),
     }

@@ -122,7 +122,8 @@ def test_a_generation_of_another_run_is_refused(number: int, copied: Path, forei
     assert_refused(copied, number)
 
 
-@pytest.mark.parametrize("number", some_of(NUMBERS, 1))
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", NUMBERS)
 def test_without_deduplication_too(number: int, copied: Path, foreign: Path) -> None:
     for folder in (copied, foreign):
         run = folder / "run.toml"

@@ -164,6 +164,9 @@ def _run_of(run: RunFile, sample: InputSample, pieces: int) -> RunFile:
     content = run.model_dump(mode="json")
     content["sources"] = [source.model_dump(mode="json") for source in sample.sources]
     content["verify"]["learning"] = False
+    for mix in (content["mix"], *(one["mix"] for one in content["datasets"])):
+        if mix is not None and mix["total_tokens"] is not None:  # of the sample, its part
+            mix["total_tokens"] = max(1, round(mix["total_tokens"] / sample.times))
     content["dedup"] |= {"max_removed_fraction": 1.0, "max_cluster_size": None}
     if run.tokenizer.path is None:
         content["tokenizer"]["train"]["vocab_size"] = pieces

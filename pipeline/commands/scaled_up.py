@@ -22,6 +22,7 @@ from pipeline.report.forecast_content import (
     Forecast,
     MemoryForecast,
     StepForecast,
+    TotalForecast,
 )
 from pipeline.run_file.config import RunFile
 from pipeline.state.journal import read_log
@@ -104,6 +105,7 @@ def scaled_up(
         cuts=_cuts(sample),
         contamination=_contamination(sample),
         tokens=sum(row["tokens"] for row in languages),
+        totals=_totals(sample, run),
         languages=languages,
         steps=steps,
         cpu_seconds=round(sum(step["cpu_seconds"] for step in steps), 1),
@@ -155,6 +157,18 @@ def _contamination(sample: MeasuredSample) -> ContaminationForecast | None:
         "documents": {name: one["dropped"] + one["reported"] for name, one in sets.items()},
         "sampled": flow["input"]["documents"],
         "items": {name: one["found"] for name, one in sets.items()},
+    }
+
+
+def _totals(sample: MeasuredSample, run: RunFile) -> dict[str, TotalForecast]:
+    """Return how many tokens each dataset is to have and will have, where its mix says how many."""
+    mixed = sample.report.get("mix", {})
+    mixes = {one.name: run.mix_of(one) for one in run.datasets}
+    asked = {name: None if mix is None else mix.total_tokens for name, mix in mixes.items()}
+    return {
+        name: {"asked": total, "held": sample.scaled(mixed[name]["tokens"])}
+        for name, total in asked.items()
+        if total is not None and name in mixed
     }
 
 

@@ -165,9 +165,10 @@ def _with_grown_mix(dataset: Dataset, replays: Collection[str]) -> Dataset:
 
 
 def _grown(mix: M) -> M:
-    """Return the mix of a later generation: its shares, of the tokens and the sources that it has.
+    """Return the mix of a later generation, of the tokens and the sources that it has.
 
     The number of tokens is that of generation 0; a later one has what its own documents give.
+    `mix.later` says what becomes of its shares.
     """
     return mix.model_copy(update={"total_tokens": None, "missing": "leave_out"})
 

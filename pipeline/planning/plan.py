@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pipeline.inputs.files import InputFile
 from pipeline.planning.earlier import against_of
+from pipeline.planning.earlier_mixes import recorded_mixes
 from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
@@ -145,6 +146,7 @@ def plan_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> list[Ste
             replayed=replayed,
             generation=kept.generation or generation,
             finished={name: step.fingerprint for name, step in steps.items()},
+            mixed=recorded_mixes(steps),
         )
     )
 

@@ -223,6 +223,16 @@ class CheckedContent(TypedDict):
     padding: int
 
 
+class TotalContent(TypedDict):
+    """The training tokens of a dataset whose mix has `total_tokens`."""
+
+    asked: int
+    held: int
+    """In rows."""
+    bound: float
+    """By how many they may differ."""
+
+
 class VerdictContent(TypedDict):
     """The verdict on a dataset."""
 
@@ -239,6 +249,7 @@ class VerdictContent(TypedDict):
     returned: NotRequired[dict[str, int]]
     packed: NotRequired[dict[str, list[PackedClassContent]]]
     """What the rows of each split hold of each source and language."""
+    total_tokens: NotRequired[TotalContent]
 
 
 class StepContent(TypedDict):

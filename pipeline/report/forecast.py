@@ -27,7 +27,7 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     console.show(table)
     for line in [] if found["duplicates"] is None else duplicates_lines(found["duplicates"]):
         console.line(line)
-    for line in (*_cuts_lines(found), *_contamination_lines(found)):
+    for line in (*_cuts_lines(found), *_contamination_lines(found), *_total_lines(found)):
         console.line(line)
     console.line()
     table = PlainTable("language", "documents", "bytes", "tokens", "")
@@ -94,6 +94,14 @@ def _cuts_lines(found: Forecast) -> Iterator[str]:
         f"cuts: {cuts['share']:.1%} of the text ({by}), in {cuts['documents']:,} documents"
         f"{',' * bool(least)}{least}"
     )
+
+
+def _total_lines(found: Forecast) -> Iterator[str]:
+    for name, one in found["totals"].items():
+        yield (
+            f"dataset {name}: mix.total_tokens asks for {one['asked']:,}; its documents are expected to"
+            f" have about {one['held']:,}"
+        )
 
 
 def _contamination_lines(found: Forecast) -> Iterator[str]:

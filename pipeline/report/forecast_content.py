@@ -28,6 +28,14 @@ class ContaminationForecast(TypedDict):
     """By set: items that were found, at least so many."""
 
 
+class TotalForecast(TypedDict):
+    """The training tokens of a dataset whose mix has `total_tokens`."""
+
+    asked: int
+    held: int
+    """By the documents that the mix is expected to take."""
+
+
 class StepForecast(TypedDict):
     """What is expected of one step."""
 
@@ -61,6 +69,8 @@ class Forecast(TypedDict):
     contamination: ContaminationForecast | None
     """None without evaluation sets."""
     tokens: int
+    totals: dict[str, TotalForecast]
+    """By dataset; of those that ask for a number of tokens."""
     languages: list[LanguageContent]
     steps: list[StepForecast]
     cpu_seconds: float

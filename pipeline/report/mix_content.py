@@ -39,6 +39,16 @@ class MixedSourceContent(TypedDict):
     epochs: float
     """How many times an available token was taken."""
     longest: int
+    tokens_asked: float | None
+    """That the epochs ask for, before packing; None of a source with a share."""
+    tokens_bound: float
+    """By how many tokens a draw of whole documents may miss them."""
+    share_planned: float | None
+    """Of a source with a share in a later generation: planned for this generation alone."""
+    share_all: float | None
+    """Of any source of a later generation with shares: planned over all generations up to it."""
+    left_out: int
+    """Documents of a weight above 0 without a copy."""
 
 
 class MixedLanguageContent(TypedDict):
@@ -104,6 +114,12 @@ class WholeSourceContent(TypedDict):
     documents: int
     tokens: int
     share: float
+    share_asked: NotRequired[float]
+    """Of a source with a share, where the dataset has a mix; the next two likewise of any source."""
+    share_last: NotRequired[float]
+    """Of the last of these generations alone."""
+    left_out: NotRequired[int]
+    """Documents of the last generation that it does not have."""
 
 
 class WholeContent(TypedDict):
@@ -121,6 +137,10 @@ class MixContent(TypedDict):
 
     tolerance: float
     total_asked: int | None
+    total_bound: float | None
+    """By how many tokens the rows may miss `total_asked`."""
+    total_held: bool
+    """Whether they must be within it; those of earlier versions need not."""
     language_alpha: float
     planned_documents: int
     planned_tokens: int

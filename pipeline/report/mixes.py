@@ -9,19 +9,20 @@ from typing import cast
 
 from pipeline.report.content import RunReport
 from pipeline.report.fairness import TextTable
-from pipeline.report.mix_content import MixContent, StageContent, WholeContent
+from pipeline.report.mix_content import MixContent, StageContent, WholeContent, WholeSourceContent
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import FormatError
 from stages.mixing.audit import add_classes
-from stages.mixing.audited import MixAudit, PackedClass
+from stages.mixing.audited import AuditedSource, MixAudit, PackedClass
 from stages.store.generations import GENERATIONS
 
 TRAIN = "train"
 """The split that a mix is of."""
 PackedClasses = tuple[PackedClass, ...]
+NO_MIXES: Mapping[str, MixAudit] = {}
 
 
 def mixes_of(file: RunFile, verdicts: Mapping[str, VerdictRecord]) -> dict[str, MixContent]:
@@ -91,29 +92,35 @@ def _available(verdicts: Iterable[VerdictRecord]) -> dict[str, int]:
     return {}
 
 
-def wholes_of(output: Path, packed: Mapping[str, PackedClasses]) -> dict[str, WholeContent]:
+def wholes_of(
+    output: Path, packed: Mapping[str, PackedClasses], mixes: Mapping[str, MixAudit] = NO_MIXES
+) -> dict[str, WholeContent]:
     """Return each dataset over all generations up to one; nothing for a run without earlier ones.
 
     Args:
         output: folder of the generation.
         packed: what the rows of each of its datasets hold.
+        mixes: of its datasets, of those that have one.
     """
     if output.parent.name != GENERATIONS or not output.name.isdecimal():
         return {}
     first, number = output.parent.parent, int(output.name)
     earlier = [first, *(path for path in sorted(output.parent.iterdir()) if _is_before(path, number))]
-    return add_generations([*(packed_of(verdicts_in(folder)) for folder in earlier), packed])
+    return add_generations([*(packed_of(verdicts_in(folder)) for folder in earlier), packed], mixes)
 
 
 def _is_before(path: Path, number: int) -> bool:
     return path.name.isdecimal() and int(path.name) < number
 
 
-def add_generations(parts: Sequence[Mapping[str, PackedClasses]]) -> dict[str, WholeContent]:
+def add_generations(
+    parts: Sequence[Mapping[str, PackedClasses]], mixes: Mapping[str, MixAudit] = NO_MIXES
+) -> dict[str, WholeContent]:
     """Return each dataset over all generations that were verified.
 
     Args:
         parts: what the rows of each dataset hold, by generation.
+        mixes: of the last generation, by dataset.
     """
     found: dict[str, WholeContent] = {}
     for name in dict.fromkeys(name for part in parts for name in part):
@@ -141,7 +148,22 @@ def add_generations(parts: Sequence[Mapping[str, PackedClasses]]) -> dict[str, W
                 for source in sources
             },
         }
+        for one in mixes[name].sources if name in mixes else ():
+            _add_asked(found[name]["sources"], one)
     return found
+
+
+def _add_asked(sources: dict[str, WholeSourceContent], one: AuditedSource) -> None:
+    """Add what was asked of a source, and what the last generation has of it."""
+    own = sources.setdefault(one.source, {"documents": 0, "tokens": 0, "share": 0.0})
+    own["share_last"], own["left_out"] = one.share, one.left_out
+    if one.share_asked is not None:
+        own["share_asked"] = one.share_asked
+
+
+def mixes_in(verdicts: Mapping[str, VerdictRecord]) -> dict[str, MixAudit]:
+    """Return the audited mix of each dataset that has one."""
+    return {name: one.mix for name, one in verdicts.items() if one.mix is not None}
 
 
 def verdicts_in(folder: Path) -> dict[str, VerdictRecord]:
@@ -171,7 +193,8 @@ def shares_table(mix: MixContent) -> TextTable:
     rows = []
     for one in mix["sources"]:
         asked, epochs = one["share_asked"], one["epochs_asked"]
-        off = "" if asked is None else f"{(one['share'] - asked) * 100:+.3f}"
+        wanted = asked if one["share_planned"] is None else one["share_planned"]
+        off = "" if wanted is None or asked is None else f"{(one['share'] - wanted) * 100:+.3f}"
         rows.append(
             (
                 one["source"],
@@ -268,6 +291,8 @@ def mix_line(name: str, mix: MixContent) -> str:
         f"{one['source']} {_told(one['share'], one['share_asked'])}" for one in mix["sources"]
     )
     line = f"mix of {name}: {told}; {mix['tokens']:,} tokens"
+    if mix["total_asked"] is not None:
+        line += f" (asked {mix['total_asked']:,})"
     windows = mix["windows"]
     if windows is not None and windows["sources"]:
         most = max(one["deviation"] for one in windows["sources"])
@@ -282,6 +307,16 @@ def _told(share: float, asked: float | None) -> str:
 
 def whole_line(name: str, whole: WholeContent) -> str:
     """Return a dataset over all its generations in a line."""
-    told = ", ".join(f"{source} {own['share']:.2%}" for source, own in whole["sources"].items())
+    told = ", ".join(f"{source} {_told_whole(own)}" for source, own in whole["sources"].items())
     generations = f"{whole['generations']:,} generation{'s' if whole['generations'] != 1 else ''}"
     return f"{name} over {generations}: {told}; {whole['tokens']:,} tokens"
+
+
+def _told_whole(own: WholeSourceContent) -> str:
+    """Return the share of a source over all generations, what was asked, and that of the last one."""
+    said = [f"asked {own['share_asked']:.2%}"] if "share_asked" in own else []
+    if "share_last" in own:
+        said.append(f"{own['share_last']:.2%} of the last")
+    if "left_out" in own:
+        said.append(f"{own['left_out']:,} of its documents left out")
+    return f"{own['share']:.2%}" + f" ({', '.join(said)})" * bool(said)

@@ -9,6 +9,7 @@ from pipeline.report.mixes import (
     add_generations,
     content_of,
     mix_line,
+    mixes_in,
     packed_of,
     verdicts_in,
     whole_line,
@@ -40,7 +41,7 @@ def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
         if mixes:
             content["mix"] = mixes
         if len(packed) > 1:
-            content["whole"] = add_generations(packed)
+            content["whole"] = add_generations(packed, mixes_in(verdicts))
     own, *later = found.values()
     if as_json:
         names = [folder.name for folder in found][1:]

@@ -21,7 +21,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
-from pipeline.report.mixes import mixes_of, packed_of, wholes_of
+from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
 from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.seen import add_seen
@@ -178,7 +178,7 @@ def _add_mixes(
     """Add the mix of each dataset that has one, and of a generation each dataset as a whole."""
     if mixes := mixes_of(file, verdicts):
         report["mix"] = mixes
-    if wholes := wholes_of(output, packed_of(verdicts)):
+    if wholes := wholes_of(output, packed_of(verdicts), mixes_in(verdicts)):
         report["whole"] = wholes
 
 
@@ -217,13 +217,21 @@ def _plain(record: StepRecord) -> JsonObject:
 def _verdict(verdict: VerdictRecord) -> VerdictContent:
     """Return a verdict as JSON.
 
-    `returned` is there if not every text comes back as it was, `packed` if rows were counted.
+    `returned` is there if not every text comes back as it was, `packed` if rows were counted, and
+    `total_tokens` if the mix asks for a number of tokens.
     """
     content = {"verdict": word_of(verdict), **_plain(verdict)}
     for key in ("returned", "packed"):
         if not content[key]:
             del content[key]
     del content["mix"]  # which has a place of its own
+    mix = verdict.mix
+    if mix is not None and mix.total_asked is not None and mix.total_bound is not None:
+        content["total_tokens"] = {
+            "asked": mix.total_asked,
+            "held": mix.tokens,
+            "bound": mix.total_bound,
+        }
     return cast("VerdictContent", content)
 
 

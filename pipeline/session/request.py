@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
 from pipeline.planning.earlier import generation_folders, recorded_or_found
+from pipeline.planning.earlier_mixes import earlier_mixes
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN
@@ -29,12 +30,12 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     if request.files is not None:
         return [request]
     try:
-        later = generation_folders(request.output)
+        folders = generation_folders(request.output)
     except FormatError:
         if request.replace:  # all files become one run
             return [request]
         raise
-    if not (request.output / PLAN).exists() and not later:
+    if not (request.output / PLAN).exists() and not folders:
         return [request]
     keys = {_key(file) for file in find_inputs(request.file, request.base, output=request.output).files}
     found = generations_of(request.output, keys)
@@ -99,4 +100,5 @@ def scope_of(request: "RunRequest", files: Sequence[FoundFile]) -> Scope:
         replayed=replayed,
         generation=len(request.before),
         finished=finished_steps(Commits(LocalStorage(request.output))),
+        mixed=earlier_mixes(request.before),
     )

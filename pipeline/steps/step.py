@@ -81,6 +81,8 @@ class Scope:
     """Its number in the folder of its run."""
     finished: Mapping[str, str] = field(default_factory=dict)
     """Fingerprints of the steps that are whole in its folder, by name in the plan."""
+    mixed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Tokens of each source in the mixes of earlier generations, by dataset."""
 
     @property
     def dataset(self) -> Dataset:
@@ -102,6 +104,8 @@ class Rule:
     missed: Callable[[Path, "Records", Scope], str | None] = lambda *_: None
     """Says, for people, what is otherwise in a finished run that was made without it, and in how many
     documents; None if nothing is."""
+    settings: Callable[[Scope], Mapping[str, object]] = lambda _: {}
+    """Returns what decides the bytes of a step that follows it, beside the settings of the step."""
 
 
 @dataclass(frozen=True)
@@ -316,10 +320,13 @@ class Step(Generic[R]):
     def plan(self, scope: Scope, before: Mapping[str, StepPlan]) -> StepPlan:
         """Return its plan, after those that it reads."""
         name, inputs = self.name_for(scope), [before[read] for read in self.reads(scope)]
-        rules = tuple(rule.name for rule in self.rules if rule.changes(scope))
+        changing = [rule for rule in self.rules if rule.changes(scope)]
+        rules = tuple(rule.name for rule in changing)
 
         def settings(followed: int) -> Mapping[str, object]:
-            own = self.settings(scope)
+            own = dict(self.settings(scope))
+            for rule in changing[:followed]:
+                own |= rule.settings(scope)
             return {**own, "rules": rules[:followed]} if followed else own
 
         def fingerprint(followed: int) -> str:

@@ -5,7 +5,10 @@
     packed    counted from the rows and their list of documents, without the plan
 
     copies      packed documents, and tokens with those that packing cuts off, are the planned ones
-    share       of the packed tokens, each source has the share that was asked for
+    share       of the packed tokens, each source has the share that was asked for; in a later generation
+                the share that was planned
+    epochs      a source with epochs has the tokens that these ask for, as far as whole documents can
+    total       the rows have `total_tokens`, likewise
     windows     each stretch of the order of training has every source as the whole has it
 
 Findings name what is broken; the numbers are there whether anything is or not.
@@ -26,6 +29,10 @@ from stages.mixing.audited import (
 )
 from stages.mixing.classes import NO_WEIGHT, MixClass
 from stages.mixing.config import DatasetMix
+from stages.mixing.drawn import DrawnSource
+from stages.mixing.held import held_gates, other_epochs, other_total
+from stages.mixing.later import LaterShare, left_out_of
+from stages.mixing.refusals import total_bound
 from stages.mixing.windows import (
     SIGMAS,
     RowSums,
@@ -62,6 +69,13 @@ class CountedMix:
     """Tokens of each window by source; empty if none was counted."""
     unweighted: int = 0
     """Training documents without a number where their weight should be."""
+    asked: Sequence[DrawnSource] | None = ()
+    """What the token store and the epochs ask of each source that has epochs; None if an earlier version
+    planned the mix, which was not held to it."""
+    largest: int | None = None
+    """Tokens of the largest training document; None if that is not known."""
+    later: Sequence[LaterShare] = ()
+    """Planned: the shares of a later generation."""
 
 
 def add_classes(parts: Iterable[Sequence[PackedClass]]) -> tuple[PackedClass, ...]:
@@ -92,12 +106,21 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
     total = sum(one.tokens for one in packed)
     windows = _windows(counted)
     copies = list(_other_copies(counted))
-    found = [*copies, *_other_shares(sources, _tolerance(mix, sources))]
+    found = [*copies, *_other_shares(sources, _tolerance(counted, sources)), *other_epochs(sources)]
     if windows is not None:
         found += _other_windows(windows)
+    largest = max((one.longest for one in packed), default=0)
+    if counted.largest is not None:
+        largest = counted.largest
+    bound = None if mix.total_tokens is None else total_bound(mix.total_tokens, largest)
+    held = counted.asked is not None
+    if held and mix.total_tokens is not None and bound is not None:
+        found += other_total(mix.total_tokens, sources, bound)
     audit = MixAudit(
         tolerance=mix.tolerance,
         total_asked=mix.total_tokens,
+        total_bound=bound,
+        total_held=held,
         language_alpha=mix.language_alpha,
         planned_documents=sum(one.documents for one in counted.classes),
         planned_tokens=sum(one.tokens for one in counted.classes),
@@ -111,20 +134,22 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
         unweighted=counted.unweighted,
         after=mix.after,
         windows=windows,
-        gates=tuple(_gates(counted, sources, windows)),
+        gates=(),
     )
-    return audit, found
+    return audit.model_copy(update={"gates": tuple(_gates(counted, audit))}), found
 
 
 def _sources(counted: CountedMix) -> tuple[AuditedSource, ...]:
     total = max(sum(one.tokens for one in counted.packed), 1)
+    drawn = {one.source: one for one in counted.asked or ()}
+    later = {one.source: one for one in counted.later}
     found = []
     for name, asked in counted.mix.sources.items():
         planned = [one for one in counted.classes if one.source == name]
         packed = [one for one in counted.packed if one.source == name]
         tokens, cut = (sum(getattr(one, key) for one in packed) for key in ("tokens", "tokens_cut"))
         available = sum(one.available_tokens for one in planned)
-        share = counted.shares.get(name)
+        share = later[name].share_asked if name in later else counted.shares.get(name)
         found.append(
             AuditedSource(
                 source=name,
@@ -141,6 +166,11 @@ def _sources(counted: CountedMix) -> tuple[AuditedSource, ...]:
                 share=tokens / total,
                 epochs=(tokens + cut) / max(available, 1),
                 longest=max((one.longest for one in packed), default=0),
+                tokens_asked=drawn[name].tokens if name in drawn else None,
+                tokens_bound=drawn[name].bound if name in drawn else 0.0,
+                share_planned=later[name].share if name in later and share is not None else None,
+                share_all=later[name].share_all if name in later else None,
+                left_out=sum(left_out_of(one) for one in planned),
             )
         )
     return tuple(found)
@@ -220,13 +250,14 @@ def _both(counted: CountedMix) -> dict[tuple[str, str], tuple[tuple[int, int], t
     return {name: (planned.get(name, (0, 0)), packed.get(name, (0, 0))) for name in names}
 
 
-def _tolerance(mix: DatasetMix, sources: Sequence[AuditedSource]) -> float:
+def _tolerance(counted: CountedMix, sources: Sequence[AuditedSource]) -> float:
     """Return by how much a share may be off.
 
-    A later generation, whose documents may be few, has what whole documents allow (`missing`): then the
-    rows may also be off by as much as the plan is.
+    A mix that leaves out sources without documents has what whole documents allow (`missing`): then the
+    rows may also be off by as much as the plan is. A later generation is compared with its plan.
     """
-    if mix.missing == "refuse":
+    mix = counted.mix
+    if mix.missing == "refuse" or counted.later:
         return mix.tolerance
     total = max(sum(one.planned_tokens for one in sources), 1)
     asked = ((one.share_asked, one.planned_tokens / total) for one in sources)
@@ -248,10 +279,13 @@ def _other_shares(sources: Sequence[AuditedSource], tolerance: float) -> Iterato
                 f" a packing.strategy that cuts less, or set mix.tolerance to {_ceiling(abs(off)):g} or"
                 " more"
             )
+        wanted = f"share = {one.share_asked:g} is asked for"
+        if one.share_planned is not None:
+            wanted = f"{one.share_planned:.4%} of this generation is planned"
         yield Finding(
             "mix_share",
-            f"source {one.source!r}: share = {one.share_asked:g} is asked for, but it has"
-            f" {one.share:.4%} of the packed tokens: {abs(off) * 100:.3f} points off, at most"
+            f"source {one.source!r}: {wanted}, but it has {one.share:.4%} of the packed tokens:"
+            f" {abs(off) * 100:.3f} points off, at most"
             f" {tolerance * 100:.3f} pass (mix.tolerance = {tolerance:g}); {way}",
         )
 
@@ -326,28 +360,26 @@ def _other_windows(windows: WindowsAudit) -> Iterator[Finding]:
         )
 
 
-def _gates(
-    counted: CountedMix,
-    sources: Sequence[AuditedSource],
-    windows: WindowsAudit | None,
-) -> Iterator[MixGate]:
+def _gates(counted: CountedMix, audit: MixAudit) -> Iterator[MixGate]:
     """Yield what passed or failed, each with its bound; shares in points."""
-    bound = _tolerance(counted.mix, sources)
+    sources, windows = audit.sources, audit.windows
+    bound = _tolerance(counted, sources)
     other = sum(planned != packed for planned, packed in _both(counted).values())
     yield MixGate(name="classes that differ from the plan", value=other, bound=0, passed=not other)
     off = [abs(one.difference) for one in sources if one.difference is not None]
     if off:
         most = max(off)
         yield MixGate(
-            name="points off the asked share",
+            name=f"points off the {'planned' if counted.later else 'asked'} share",
             value=most * 100,
             bound=bound * 100,
             passed=most <= bound + _ROUNDING,
         )
-    for one in () if windows is None else windows.sources:
+    yield from held_gates(audit)
+    for own in () if windows is None else windows.sources:
         yield MixGate(
-            name=f"points off in a window: {one.source}",
-            value=one.deviation * 100,
-            bound=one.bound * 100,
-            passed=one.passed,
+            name=f"points off in a window: {own.source}",
+            value=own.deviation * 100,
+            bound=own.bound * 100,
+            passed=own.passed,
         )

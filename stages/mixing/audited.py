@@ -41,11 +41,28 @@ class AuditedSource(Config):
     epochs: float
     """How many times an available token was taken, on average, whether packing cut it or not."""
     longest: int
+    tokens_asked: float | None = None
+    """Of a source with epochs: before packing, as its epochs and the total ask. None where a mix was
+    planned by an earlier version."""
+    tokens_bound: float = 0.0
+    """By how many tokens a draw of whole documents may miss them."""
+    share_planned: float | None = None
+    """Of a source with a share in a later generation: what was planned for this generation alone."""
+    share_all: float | None = None
+    """Of any source of a later generation with shares: planned over all generations up to this one."""
+    left_out: int = 0
+    """Documents of a weight above 0 without a copy."""
 
     @property
     def difference(self) -> float | None:
-        """Of the packed and the asked share; None if none was asked."""
-        return None if self.share_asked is None else self.share - self.share_asked
+        """Of the packed and the asked share, or the planned one of a later generation; None if none."""
+        wanted = self.share_asked if self.share_planned is None else self.share_planned
+        return None if self.share_asked is None or wanted is None else self.share - wanted
+
+    @property
+    def tokens_off(self) -> float | None:
+        """Tokens of its documents, in rows or cut, that are more or less than asked; None if unknown."""
+        return None if self.tokens_asked is None else self.tokens + self.tokens_cut - self.tokens_asked
 
 
 class AuditedLanguage(Config):
@@ -109,6 +126,10 @@ class MixAudit(Config):
     tolerance: float
     total_asked: int | None
     language_alpha: float
+    total_bound: float | None = None
+    """By how many tokens the rows may miss `total_asked`; None without one."""
+    total_held: bool = True
+    """Whether the rows must be within this bound: those of earlier versions need not."""
     planned_documents: int
     planned_tokens: int
     documents: int

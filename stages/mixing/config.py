@@ -74,10 +74,17 @@ class Mix(Config):
     missing: Literal["refuse", "leave_out"] = "refuse"
     """What happens if a source has a share but no training document. Either the run stops, or the source
     is left out and the shares of the others are raised in proportion. Later generations of a run always
-    leave out such sources, because they may have files of some sources only."""
+    leave out such sources, because they may have files of some sources only; `later` says what they do
+    with the others."""
+    later: Literal["keep", "strict"] = "keep"
+    """What a later generation does with its sources that have a share. With "keep", it has each of their
+    new documents at least once. It repeats documents of scarce sources up to `max_epochs`, so that the
+    shares over all generations come as near as they can. With "strict", the shares hold within the
+    generation, and documents that they leave no room for are in no row."""
     tolerance: float = Field(0.005, gt=0.0, le=1.0)
     """Largest difference between the share of tokens that was asked for and what the rows hold, of any
-    source; `verify` fails beyond it."""
+    source; `verify` fails beyond it. Rows of a later generation are compared with the planned shares. If
+    a share over all generations differs by more, the run warns."""
 
 
 class DatasetMix(Mix):

@@ -5,6 +5,8 @@
     in a pool              a class is seen min(max_epochs, factor * weight) times;
                            the factor is the one that gives the pool its tokens
 
+Weights of documents act within their source alone (within.py).
+
 The weight of a class has three parts: the epochs of its source, the weight of its level relative to the
 mean of its source, and what the temperature makes of its language. Fractions decide, not floats, so
 every machine plans the same mix.
@@ -12,8 +14,9 @@ every machine plans the same mix.
 Axes: C classes.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -50,6 +53,8 @@ class Pool:
     """Of each class: how often it may be seen."""
     target: Fraction
     """Tokens."""
+    least: Fraction = Fraction(0)
+    """How often each of its classes is seen at least, if its most allows that."""
 
     @property
     def taken(self) -> list[int]:
@@ -140,32 +145,43 @@ def pools_of(classes: Sequence[ClassTokens], mix: DatasetMix, total: Fraction) -
     epochs, pools = epochs_asked(mix), dict[str, Pool]()
     for name in mix.sources:
         if (share := share_of(mix, name)) is not None:
-            pools[name] = _pool(classes, {name: Fraction(1)}, mix, share * total)
-    pools[""] = _pool(classes, epochs, mix, left_by_shares(mix) * total)
+            pools[name] = share_pool(classes, name, mix, share * total)
+    pools[""] = epochs_pool(classes, epochs, mix, left_by_shares(mix) * total)
     return pools
 
 
-def _pool(
+def share_pool(
+    classes: Sequence[ClassTokens],
+    name: str,
+    mix: DatasetMix,
+    target: Fraction,
+    *,
+    least: Fraction = Fraction(0),
+) -> Pool:
+    """Return the pool of one source alone."""
+    return replace(epochs_pool(classes, {name: Fraction(1)}, mix, target), least=least)
+
+
+def epochs_pool(
     classes: Sequence[ClassTokens], epochs: Mapping[str, Fraction], mix: DatasetMix, target: Fraction
 ) -> Pool:
+    """Return the pool of sources that are seen in the proportion of their epochs."""
     rows = [row for row, one in enumerate(classes) if one.key.source in epochs]
     own = tuple(classes[row] for row in rows)
-    levels = {one.key.level: _rounded(weight_of(one.key.level)) for one in own}
-    scales = _source_scales(own, levels)
+    levels = {one.key.level: rounded(weight_of(one.key.level)) for one in own}
+    scales = source_scales(own, levels)
     relative = [epochs[one.key.source] * scales[one.key.source] * levels[one.key.level] for one in own]
     languages: dict[str, Fraction] = {}
     for one, weight in zip(own, relative, strict=True):
         before = languages.get(one.key.language, Fraction(0))
         languages[one.key.language] = before + one.tokens * weight
-    factors = _language_factors(languages, mix.language_alpha)
+    factors = language_factors(languages, mix.language_alpha)
     weights = (weight * factors[one.key.language] for one, weight in zip(own, relative, strict=True))
     most = {name: Fraction(str(mix.sources[name].most_epochs)) for name in epochs}
     return Pool(tuple(rows), own, tuple(weights), tuple(most[one.key.source] for one in own), target)
 
 
-def _source_scales(
-    classes: Sequence[ClassTokens], levels: Mapping[int, Fraction]
-) -> dict[str, Fraction]:
+def source_scales(classes: Sequence[ClassTokens], levels: Mapping[int, Fraction]) -> dict[str, Fraction]:
     """Return, by source, what makes the mean weight of its tokens 1: weights act within a source."""
     plain, weighted = dict[str, int](), dict[str, Fraction]()
     for one in classes:
@@ -175,18 +191,18 @@ def _source_scales(
     return {name: plain[name] / own if own else Fraction(0) for name, own in weighted.items()}
 
 
-def _language_factors(tokens: Mapping[str, Fraction], alpha: float) -> dict[str, Fraction]:
+def language_factors(tokens: Mapping[str, Fraction], alpha: float) -> dict[str, Fraction]:
     """Return by how much the temperature raises each language, relative to the largest."""
     most = max(tokens.values(), default=Fraction(0))
     if alpha == 1 or not most:
         return dict.fromkeys(tokens, Fraction(1))
     return {
-        name: _rounded(float(most / own) ** (1 - alpha)) if own else Fraction(0)
+        name: rounded(float(most / own) ** (1 - alpha)) if own else Fraction(0)
         for name, own in tokens.items()
     }
 
 
-def _rounded(value: float) -> Fraction:
+def rounded(value: float) -> Fraction:
     """Return a weight to 20 binary digits, so that the last bits of a power decide nothing."""
     if not value:
         return Fraction(0)
@@ -195,11 +211,13 @@ def _rounded(value: float) -> Fraction:
 
 
 def epochs_of(pool: Pool) -> list[Fraction]:
-    """Return how often each class of a pool is seen, (C,): min(most, factor * weight).
+    """Return how often each class of a pool is seen, (C,): factor * weight, but least and most hold.
 
     Classes reach their most in the order of most / weight. So going through them in this order finds the
     factor.
     """
+    if pool.least:
+        return _bounded_epochs(pool)
     found = [Fraction(0)] * len(pool.classes)
     rows = pool.taken if pool.target else []
     rows.sort(key=lambda row: pool.most[row] / pool.weights[row])
@@ -215,4 +233,30 @@ def epochs_of(pool: Pool) -> list[Fraction]:
         found[row] = pool.most[row]
         left -= tokens[row] * pool.most[row]
         spread -= tokens[row] * pool.weights[row]
+    return found
+
+
+def _bounded_epochs(pool: Pool) -> list[Fraction]:
+    """Return how often each class of a pool with a least is seen, (C,).
+
+    The tokens of the pool grow with the factor along straight lines, which change where a class leaves
+    its least or reaches its most. The line that has the target is found by halving.
+    """
+    found, rows = [Fraction(0)] * len(pool.classes), pool.taken
+
+    def seen(row: int, factor: Fraction) -> Fraction:
+        return min(pool.most[row], max(pool.least, factor * pool.weights[row]))
+
+    def given(factor: Fraction) -> Fraction:
+        return sum((pool.classes[row].tokens * seen(row, factor) for row in rows), Fraction(0))
+
+    ends = sorted({bound / pool.weights[row] for row in rows for bound in (pool.least, pool.most[row])})
+    low = bisect_left(ends, pool.target, key=given)  # the first end with enough
+    factor = ends[min(low, len(ends) - 1)] if ends else Fraction(0)
+    if 0 < low < len(ends):
+        before, behind = ends[low - 1], ends[low]
+        few, enough = given(before), given(behind)
+        factor = before + (pool.target - few) / (enough - few) * (behind - before)
+    for row in rows:
+        found[row] = seen(row, factor)
     return found

@@ -22,6 +22,9 @@ from stages.mixing.pools import (
     total_of,
 )
 
+TOTAL_TOLERANCE = 0.005
+"""Part of `total_tokens` that a dataset may be off by, beside its largest document."""
+
 
 def total_or_refusal(classes: Sequence[ClassTokens], mix: DatasetMix, dataset: str) -> Fraction:
     """Return the tokens that a dataset is to have.
@@ -111,6 +114,88 @@ def require_within_tolerance(classes: Sequence[MixClass], mix: DatasetMix, datas
             f" {float(off[worst]):.2%}, and mix.tolerance = {mix.tolerance:g} allows"
             f" {mix.tolerance:.2%}; raise mix.tolerance to {_up(off[worst], 10_000):g}, or add data"
         )
+
+
+def require_epochs(classes: Sequence[ClassTokens], mix: DatasetMix, pool: Pool, *, dataset: str) -> None:
+    """Refuse a total of which a source could have its part only at the cost of others.
+
+    Without `total_tokens`, epochs are what they are, and at most `max_epochs`. A temperature balances
+    languages over all sources, so with one no source has a part of its own.
+
+    Args:
+        classes: that there are.
+        mix: of the dataset.
+        pool: the sources with epochs.
+        dataset: its name.
+
+    Raises:
+        ConfigError: all documents of a source would be at their most; says which epochs are possible.
+    """
+    if mix.total_tokens is None or mix.language_alpha != 1:
+        return
+    there = tokens_by_source(classes)
+    given = {name: there.get(name, 0) * times for name, times in epochs_asked(mix).items()}
+    filled = sum(given.values(), Fraction(0))
+    if not filled:
+        return
+    times = {
+        name: epochs * pool.target / filled for name, epochs in epochs_asked(mix).items() if given[name]
+    }
+    over = {name: seen / Fraction(str(mix.sources[name].most_epochs)) for name, seen in times.items()}
+    name = max(over, key=lambda one: over[one], default="")
+    if not name or over[name] <= 1:
+        return
+    most = mix.sources[name].most_epochs
+    ways = [f"raise its max_epochs to {_up(times[name], 100):g}"] if times[name] <= LIMIT else []
+    if lower := floor(mix.total_tokens / over[name]):
+        ways.append(f"lower mix.total_tokens to {lower:,}")
+    rest = pool.target - Fraction(str(most)) * there[name]
+    others = filled - given[name]
+    if rest > 0 and others:
+        possible = floor(Fraction(str(most)) * others / rest * 10_000) / 10_000
+        if possible:
+            ways.append(f"lower its epochs to {possible:g}")
+    raise ConfigError(
+        f"dataset {dataset!r}: mix.total_tokens = {mix.total_tokens:,}: source {name!r} has epochs ="
+        f" {mix.sources[name].whole_epochs:g}, so its documents would be seen"
+        f" {float(times[name]):.4g} times on average, but max_epochs = {most:g} is what is possible;"
+        f" {', or '.join([*ways, 'add data'])}"
+    )
+
+
+def require_total(classes: Sequence[MixClass], mix: DatasetMix, *, largest: int, dataset: str) -> None:
+    """Refuse a mix whose whole documents miss `total_tokens` by more than they must.
+
+    Args:
+        classes: what is taken.
+        mix: of the dataset.
+        largest: tokens of the largest training document.
+        dataset: its name.
+
+    Raises:
+        ConfigError: says what was asked, what the documents give, and the way out.
+    """
+    if mix.total_tokens is None:
+        return
+    tokens = sum(one.tokens for one in classes)
+    bound = total_bound(mix.total_tokens, largest)
+    if abs(tokens - mix.total_tokens) > bound:
+        raise ConfigError(
+            f"dataset {dataset!r}: mix.total_tokens = {mix.total_tokens:,}: whole documents give"
+            f" {tokens:,} tokens. That is off by {abs(tokens - mix.total_tokens):,}, and at most"
+            f" {bound:,.0f} pass (the largest document, and {TOTAL_TOLERANCE:.1%}); set"
+            f" mix.total_tokens to {tokens:,}, or add data"
+        )
+
+
+def total_bound(total: int, largest: int) -> float:
+    """Return by how many tokens a dataset may miss its `total_tokens`.
+
+    Args:
+        total: asked for.
+        largest: tokens of the largest training document.
+    """
+    return largest + TOTAL_TOLERANCE * total
 
 
 def _too_small(pools: Mapping[str, Pool]) -> list[str]:

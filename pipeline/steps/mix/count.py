@@ -54,6 +54,8 @@ class MixUnitRecord(UnitRecord):
     """That are trained on."""
     unweighted: int = 0
     """Of them, those without a number where their weight should be."""
+    largest: int | None = None
+    """Tokens of the largest of them; earlier versions did not count it."""
 
 
 def count_unit(workspace: Workspace, work: MixUnit) -> MixUnitRecord:
@@ -65,12 +67,13 @@ def count_unit(workspace: Workspace, work: MixUnit) -> MixUnitRecord:
 
 
 def _count(workspace: Workspace, work: MixUnit, counts: "_BinCounts") -> MixUnitRecord:
-    documents, unweighted = 0, 0
+    documents, unweighted, largest = 0, 0, 0
     for table in _training_documents(workspace, work):
         levels, without = levels_in(table, work.weights)
         counts.add(work.unit.source, table, levels, bins_of(table.column("order").to_numpy()))
         documents, unweighted = documents + table.num_rows, unweighted + without
-    return MixUnitRecord(documents=documents, unweighted=unweighted)
+        largest = max(largest, int(table.column("tokens").to_numpy().max(initial=0)))
+    return MixUnitRecord(documents=documents, unweighted=unweighted, largest=largest)
 
 
 def _training_documents(workspace: Workspace, work: MixUnit) -> Iterator[pa.Table]:
@@ -188,9 +191,15 @@ def read_counts(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCou
     return counts.classes()
 
 
-def count_again(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCounts]:
-    """Return the same from the token store itself."""
+def count_again(workspace: Workspace, units: Iterable[MixUnit]) -> tuple[list[ClassCounts], int | None]:
+    """Return the same from the token store itself, and the tokens of the largest document."""
     counts = _BinCounts()
-    for unit in units:
-        _count(workspace, unit, counts)
-    return counts.classes()
+    records = [_count(workspace, unit, counts) for unit in units]
+    return counts.classes(), largest_of(records)
+
+
+def largest_of(records: Iterable[MixUnitRecord]) -> int | None:
+    """Return the tokens of the largest document of all units; None if one did not count it."""
+    found = [one.largest for one in records]
+    known = [one for one in found if one is not None]
+    return max(known, default=0) if len(known) == len(found) else None

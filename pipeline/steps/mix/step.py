@@ -1,29 +1,28 @@
 """Mix: how often the documents of each source and language are seen by a dataset."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
-from pipeline.run_file.config import Dataset, RunFile
+from pipeline.run_file.config import Dataset
 from pipeline.run_file.fingerprints import Some
-from pipeline.steps.mix.choose import MixChoice, MixRecord, choose_mix
-from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit
+from pipeline.steps.mix.choose import LATER, MIX_NAME, MixChoice, MixRecord, choose_mix, later_of
+from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit, largest_of
+from pipeline.steps.mix.rules import EARLIER, RULES, weights_of
 from pipeline.steps.records import read_all
 from pipeline.steps.replay.step import REPLAY, token_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
+from stages.mixing.later import Later
+from stages.mixing.plan import Stage
 
 _COUNTING = 512 << 20
 """Bytes that counting a unit takes, and planning: under 300 for each bin that has documents."""
 _COUNT = "count-"
 _DECIDING = {"total_tokens", "language_alpha", "missing", "sources", "after"}
-
-
-def weights_of(file: RunFile) -> dict[str, str]:
-    """Return the field that holds the weight of the documents of each source that has one."""
-    return {one.name: one.weight_column for one in file.sources if one.weight_column is not None}
 
 
 def stage_before(scope: Scope) -> Dataset | None:
@@ -55,7 +54,11 @@ def _work(job: Job) -> Work[MixRecord]:
     tasks = [job.task(f"{_COUNT}{unit.unit.commit_name}", count_unit, unit) for unit in mix_units(job)]
     counted = yield Phase(f"count documents for {job.scope.dataset.name}", tasks)
     records = read_all(counted, MixUnitRecord).values()
-    choice = mix_choice(job, unweighted=sum(one.unweighted for one in records))
+    choice = replace(
+        mix_choice(job, job.plan.rules, later=_later(job)),
+        unweighted=sum(one.unweighted for one in records),
+        largest=largest_of(records),
+    )
     task = job.task("choose", choose_mix, choice)
     chosen = yield Phase(f"plan the mix of {job.scope.dataset.name}", [task], Where.DRIVER)
     return Whole(chosen[task.unit].read(MixRecord))
@@ -70,12 +73,45 @@ def mix_units(job: Job) -> tuple[MixUnit, ...]:
     )
 
 
-def mix_choice(job: Job, *, unweighted: int = 0) -> MixChoice:
-    """Return what the mix of a dataset is planned from."""
+def mix_choice(job: Job, rules: Sequence[str], *, later: Later | None) -> MixChoice:
+    """Return what the mix of a dataset is planned from.
+
+    Args:
+        job: of a step of the dataset.
+        rules: later rules by which it is planned.
+        later: what it comes after, by the rule for later generations.
+    """
     mix, before = job.file.mix_of(job.scope.dataset), stage_before(job.scope)
     assert mix is not None, "a dataset without a mix plans none"
     name = None if before is None else before.name
-    return MixChoice(job.scope.dataset.name, mix_units(job), mix, name, unweighted)
+    own = MixChoice(job.scope.dataset.name, mix_units(job), mix, name, 0)
+    return replace(own, rules=tuple(rules), later=later, stages=_stages_before(job))
+
+
+def _later(job: Job) -> Later | None:
+    """Return what the mix of a later generation comes after, if it follows the rule for these."""
+    if LATER not in job.plan.rules:
+        return None
+    earlier = job.scope.mixed.get(job.scope.dataset.name, {})
+    return Later(earlier, frozenset(job.file.replays))
+
+
+def _stages_before(job: Job) -> tuple[Stage | None, ...]:
+    """Return all stages before a dataset, the first one first."""
+    found: list[Stage | None] = []
+    mix = job.file.mix_of(job.scope.dataset)
+    scope = job.scope
+    while mix is not None and mix.after is not None:
+        before = stage_before(scope)
+        if before is None:
+            found.append(None)
+            break
+        scope = replace(scope, of=before)
+        mix = job.file.mix_of(before)
+        assert mix is not None, "a stage before is asked for where it has a mix"
+        record = job.records.of(MIX, before.name)
+        found.append(Stage(mix, later_of(record, job.file.replays)))
+    return tuple(found[::-1])
 
 
 def _amounts(record: MixRecord, _: Records) -> Amounts:
@@ -88,21 +124,30 @@ def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
     planned: dict[str, int] = {}
     for one in () if record is None else record.classes:
         planned[one.source] = planned.get(one.source, 0) + one.tokens
+    later = {} if record is None else {one.source: one for one in record.later}
+    earlier = settings.get(EARLIER, {})
     lines = []
     for name, asked in mix["sources"].items():
         epochs = 1.0 if asked["epochs"] is None else asked["epochs"]
         said = f"epochs {epochs:g}" if asked["share"] is None else f"share {asked['share']:g}"
         if record is not None:
             tokens = planned.get(name, 0)
-            said += f" ({tokens:,} tokens, {tokens / max(record.tokens, 1):.2%})"
+            said += f" ({tokens:,} tokens, {tokens / max(record.tokens, 1):.2%}"
+            if name in later:
+                said += f"; {later[name].share_all:.2%} of all generations"
+                said += f"; {later[name].left_out:,} documents left out"
+            said += ")"
+        elif earlier:
+            said += f" ({earlier.get(name, 0) / max(sum(earlier.values()), 1):.2%} so far)"
         lines.append(f"{name} {said}")
     total = "" if mix["total_tokens"] is None else f" of {mix['total_tokens']:,} tokens"
+    if total and record is not None:
+        total += f", which has {record.tokens:,}"
     after = "" if mix["after"] is None else f", after {mix['after']}"
     alpha = "" if mix["language_alpha"] == 1 else f", language_alpha {mix['language_alpha']:g}"
     return f"{', '.join(lines)}{total}{alpha}{after}"
 
 
-MIX_NAME = "mix"
 MIX = Step(
     name=MIX_NAME,
     version=1,
@@ -116,6 +161,7 @@ MIX = Step(
     amounts=_amounts,
     replayed=(TOKENIZE.name,),
     told=_told,
+    rules=RULES,
     folders=("mix", "work"),
     unread=("work/mix/",),
 )

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
-from pipeline.steps.mix.step import MIX, weights_of
+from pipeline.steps.mix.rules import weights_of
+from pipeline.steps.mix.step import MIX
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.replay.step import REPLAY, token_units

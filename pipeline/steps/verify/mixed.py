@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import Field
 
+from pipeline.steps.mix.check import MixChecked
 from pipeline.steps.mix.choose import MixRecord
 from stages.config import Config
 from stages.errors import FormatError
@@ -102,13 +103,19 @@ def count_shard(
     )
 
 
-def count_mix(counts: Sequence[MixCounts], mix: DatasetMix, planned: MixRecord) -> CountedMix:
+def count_mix(
+    counts: Sequence[MixCounts],
+    mix: DatasetMix,
+    planned: MixRecord,
+    checked: Sequence[MixChecked] = (),
+) -> CountedMix:
     """Return what is known of a mix, of a dataset whose shards are all counted.
 
     Args:
         counts: of all shards of its training split.
         mix: of the dataset.
         planned: what it takes of each class.
+        checked: what the token store says that it is to hold.
     """
     rows = add_sums(one.rows for one in counts if one.rows is not None)
     return CountedMix(
@@ -119,6 +126,9 @@ def count_mix(counts: Sequence[MixCounts], mix: DatasetMix, planned: MixRecord) 
         rows=rows,
         windows=add_windows((one.windows for one in counts), len(window_starts(rows.rows))),
         unweighted=planned.unweighted,
+        asked=None if planned.rules is None else [own for one in checked for own in one.drawn],
+        largest=max((one.largest for one in checked if one.largest is not None), default=None),
+        later=planned.later,
     )
 
 

@@ -9,8 +9,11 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import CheckRecord, FoundIn, found_in
-from pipeline.steps.mix.step import MIX, mix_choice, weights_of
+from pipeline.steps.findings import FoundIn, found_in
+from pipeline.steps.mix.check import MixChecked
+from pipeline.steps.mix.choose import MixChoice, later_of
+from pipeline.steps.mix.rules import weights_of
+from pipeline.steps.mix.step import MIX, mix_choice
 from pipeline.steps.records import StepRecord
 from pipeline.steps.replay.step import token_units
 from pipeline.steps.shard.step import SHARD, copies_need, interleave_of, rows_need
@@ -25,6 +28,7 @@ from pipeline.steps.verify.settings import Settings
 from stages.config import Config
 from stages.mixing.audit import add_classes, audit_mix
 from stages.mixing.audited import MixAudit, PackedClass
+from stages.mixing.held import unheld_total
 from stages.objectives.table import traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
 from stages.verify.gates import settings_of
@@ -91,8 +95,7 @@ def _work(job: Job) -> Work[VerdictRecord]:
         token_units(job),
         tuple(name for name in shards if shards[name]),
     )
-    mix = None if file.mix_of(dataset) is None else mix_choice(job)
-    checks = checks_of(dataset.name, _settings_of(job), units, shards, mix)
+    checks = checks_of(dataset.name, _settings_of(job), units, shards, _choice(job))
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
     need = _need_with(job.scope, copies_need(job))
     commits = yield Phase(f"verify {dataset.name}", tasks, need=need, until=(DECODE.name,))
@@ -102,9 +105,9 @@ def _work(job: Job) -> Work[VerdictRecord]:
     }
     rows, counted = by_shard.values(), _counted(by_shard, splits)
     texts = job.records.of(DECODE)
-    mixed = [commit.read(CheckRecord) for unit, commit in commits.items() if unit == "mix"]
+    mixed = [commit.read(MixChecked) for unit, commit in commits.items() if unit == "mix"]
     checked = (*mixed, *heads.values(), *rows)
-    audit, broken = _audited(job, counted.get("train", ()))
+    audit, broken = _audited(job, counted.get("train", ()), mixed)
     found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken)
     learned = None
     if not found and file.verify.learning:
@@ -128,8 +131,17 @@ def _work(job: Job) -> Work[VerdictRecord]:
         returned=texts.returned,
         packed={split: add_classes(one.classes for one in parts) for split, parts in counted.items()},
         mix=audit,
+        warnings=() if audit is None else tuple(unheld_total(audit, dataset.name)),
     )
     return Whole(record)
+
+
+def _choice(job: Job) -> MixChoice | None:
+    """Return what the mix of the dataset is planned from, by the rules of its time."""
+    record = job.records.get(MIX, job.scope.dataset.name)
+    if record is None:
+        return None
+    return mix_choice(job, record.rules or (), later=later_of(record, job.file.replays))
 
 
 def _counted(checked: Mapping[str, ShardChecked], splits: Sequence[str]) -> dict[str, list[MixCounts]]:
@@ -143,18 +155,21 @@ def _counted(checked: Mapping[str, ShardChecked], splits: Sequence[str]) -> dict
     return found
 
 
-def _audited(job: Job, counts: Sequence[MixCounts]) -> tuple[MixAudit | None, tuple[FoundIn, ...]]:
+def _audited(
+    job: Job, counts: Sequence[MixCounts], mixed: Sequence[MixChecked]
+) -> tuple[MixAudit | None, tuple[FoundIn, ...]]:
     """Return the audit of the mix of a dataset, and what is wrong with it.
 
     Args:
         job: of the step.
         counts: of all shards of its training split; empty if one could not be counted.
+        mixed: what the token store says that the mix is to hold.
     """
     dataset = job.scope.dataset
     mix, planned = job.file.mix_of(dataset), job.records.get(MIX, dataset.name)
     if mix is None or planned is None or not counts:
         return None, ()
-    audit, found = audit_mix(count_mix(counts, mix, planned))
+    audit, found = audit_mix(count_mix(counts, mix, planned, mixed))
     return audit, found_in([(f"datasets/{dataset.name}/train", finding) for finding in found])
 
 

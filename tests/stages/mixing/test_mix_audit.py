@@ -5,6 +5,7 @@ packing changes, and an order that is not mixed are each found, by name and with
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from stages.mixing.audit import CountedMix, add_classes, audit_mix
 from stages.mixing.audited import PackedClass
 from stages.mixing.classes import BINS, NO_WEIGHT, MixClass
 from stages.mixing.config import DatasetMix, SourceMix
+from stages.mixing.drawn import DrawnSource
+from stages.mixing.held import unheld_total
+from stages.mixing.later import LaterShare
 from stages.mixing.windows import row_entries, sum_rows, sum_windows, window_positions
 
 ROWS = 4_000
@@ -170,3 +174,72 @@ def test_an_empty_mix_has_no_windows_and_no_shares() -> None:
     rows = sum_rows(row_entries(0, *(np.zeros(0, np.int64),) * 3), NAMES)
     audit, found = audit_mix(CountedMix(mix, {}, (), (), rows, {}))
     assert (audit.windows, audit.tokens, found) == (None, 0, [])
+
+
+def drawn(name: str, tokens: float, *, sigma: float = 0.0, largest: int = 100) -> DrawnSource:
+    """Return what is asked of a source with epochs."""
+    return DrawnSource(source=name, available=100, tokens=tokens, sigma=sigma, largest=largest)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "off", "passes"), [(0, 0, True), (0, 1, False), (500, 2_000, True), (500, 2_001, False)]
+)
+def test_epochs_are_held_within_four_standard_deviations(
+    sigma: float, off: int, *, passes: bool
+) -> None:
+    asked = [drawn("web", 240_000 - off, sigma=sigma), drawn("wiki", 100_000)]
+    audit, found = audit_mix(replace(counted(), asked=asked))
+    assert [one.check for one in found] == ([] if passes else ["mix_epochs"])
+    gates = {gate.name: gate for gate in audit.gates}
+    assert gates["tokens off the asked epochs: web"].passed == passes
+    assert gates["tokens off the asked epochs: web"].value == off
+    assert gates["tokens off the asked epochs: wiki"].passed
+    if not passes:
+        assert "source 'web': epochs = 1 ask for" in found[0].message
+        assert "240,000" in found[0].message
+
+
+@pytest.mark.parametrize(("total", "passes"), [(398_000, True), (397_900, True), (397_800, False)])
+def test_the_total_is_held_within_a_document_and_half_a_percent(total: int, *, passes: bool) -> None:
+    audit, found = audit_mix(replace(counted(total_tokens=total), largest=150))
+    assert audit.total_bound == 150 + total * 0.005
+    assert [one.check for one in found] == ([] if passes else ["mix_total"])
+    assert [gate.passed for gate in audit.gates if "total_tokens" in gate.name] == [passes]
+    before, none = audit_mix(replace(counted(total_tokens=total), largest=150, asked=None))
+    assert none == []
+    assert len(list(unheld_total(before, "d"))) == (not passes)
+    assert list(unheld_total(audit, "d")) == []
+
+
+def test_tokens_that_packing_cuts_are_named_where_the_total_is_missed() -> None:
+    _, found = audit_mix(
+        counted(packed([2400, 1000, 600], cut=6_000), total_tokens=400_000, tolerance=0.1)
+    )
+    (only,) = found
+    assert only.check == "mix_total"
+    assert "the rows hold 394,000: 6,000 off, and at most 2,100 pass" in only.message
+    assert "packing left 6,000 tokens in no row" in only.message
+
+
+def test_rows_of_a_later_generation_are_held_to_the_planned_shares() -> None:
+    shares = {"web": None, "wiki": None, "old": 0.4}
+    later = [
+        LaterShare(source=name, share_asked=share, share=own, share_all=0.3, left_out=0)
+        for (name, share), own in zip(shares.items(), SHARES, strict=True)
+    ]
+    audit, found = audit_mix(replace(counted(), later=later))
+    assert found == []
+    old = audit.sources[2]
+    assert (old.share_asked, old.share_planned, old.share_all, old.difference) == (0.4, 0.15, 0.3, 0.0)
+    assert audit.gates[1].name == "points off the planned share"
+    off = [one.model_copy(update={"share": 0.1}) for one in later]
+    _, (only,) = audit_mix(replace(counted(), later=off))
+    assert "10.0000% of this generation is planned" in only.message
+
+
+def test_documents_without_a_copy_are_counted() -> None:
+    half = planned(web={"end": BINS // 2, "documents": 1_000})
+    audit, _ = audit_mix(counted(classes=half))
+    assert [one.left_out for one in audit.sources] == [1_400, 0, 0]
+    none = planned(web={"end": 0, "documents": 0, "level": NO_WEIGHT})
+    assert audit_mix(counted(classes=none))[0].sources[0].left_out == 0

@@ -20,6 +20,7 @@ from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.lineage import KEEPING, digest_before
 from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
@@ -72,7 +73,9 @@ def _require_chain(output: Path, folders: Sequence[Path]) -> None:
         fits = len(own) == number and all(
             known in (None, one) for known, one in zip(identities, own, strict=True)
         )
-        if (against and not fits) or wanted not in (None, number):
+        before = None if kept is None or kept.after is None else digest_before(folder, number, KEEPING)
+        rests = before is None or kept is None or kept.after == before
+        if (against and not fits) or wanted not in (None, number) or not rests:
             raise missing_generation(
                 output,
                 number,

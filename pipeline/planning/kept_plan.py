@@ -22,6 +22,7 @@ from pipeline.run_file.own_packing import without_shards
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.state_files import as_model, read_object
 from pipeline.state.storage import replace_file
+from pipeline.steps.lineage import KEEPING, digest_before
 from pipeline.steps.step import Scope, StepPlan
 from stages.errors import ConfigError, FormatError
 
@@ -51,8 +52,13 @@ class KeptPlan(BaseModel):
     replayed: tuple[str, ...] = ()
     """Absolute folders of the runs that are replayed, in the order of the step's setting; empty for one
     that was not there."""
+    against: tuple[str, ...] = ()
+    """Absolute folders of the earlier runs that it is deduplicated against, in their order, but for the
+    generations before it; empty for one that was not there."""
     generation: int | None = None
     """Its number in the folder of its run; None of generation 0, and in folders of earlier versions."""
+    after: str | None = None
+    """The digest of what the generation before it keeps; likewise."""
 
 
 def keep_plan(
@@ -66,6 +72,9 @@ def keep_plan(
         steps: all of them.
         skipped: what its sources name and it does not read.
     """
+    named = scope.earlier[: max(0, len(scope.earlier) - scope.generation)]
+    against = [str(run.folder or "") for run in named]
+    after = digest_before(output, scope.generation, KEEPING)
     replayed = [str(run.folder or "") for run in scope.replayed]
     content = {
         "run": scope.file.model_dump(mode="json"),
@@ -79,7 +88,9 @@ def keep_plan(
         },
         "skipped": [files.model_dump(mode="json") for files in skipped],
         **({"replayed": replayed} if replayed else {}),
+        **({"against": against} if against else {}),
         **({"generation": scope.generation} if scope.generation else {}),
+        **({"after": after} if after is not None else {}),
     }
     text = json.dumps(content, indent=1, default=str) + "\n"
     replace_file(output / PLAN, text.encode())

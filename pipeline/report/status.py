@@ -1,9 +1,10 @@
 """What `status` prints: how far a run and its generations are."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.planning.kept_plan import read_kept_plan
 from pipeline.report.mixes import (
     add_generations,
     content_of,
@@ -47,11 +48,30 @@ def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
         print_json({**own, **({"generations": dict(zip(names, later, strict=True))} if later else {})})
         return
     console = PlainConsole()
+    if later:
+        console.line(_generations_line(list(found)))
+        console.line()
     for folder, content in found.items():
         if content is not own:
             console.line()
             console.line(f"generation {int(folder.name)}, in {folder}:")
         _print_one_status(console, content)
+
+
+def _generations_line(folders: Sequence[Path]) -> str:
+    """Say how many generations there are, and how far it is known that they belong together."""
+    last = folders[-1].name
+    said = (
+        f"{len(folders)} generations, the last is {last}; without the last ones, a folder is the run"
+        " before it grew"
+    )
+    earlier = [folder.name for folder in folders[1:] if read_kept_plan(folder).after is None]
+    if earlier:
+        said += (
+            f". An earlier version made {', '.join(earlier)}: the datasets do not name the generation"
+            " before them, so open_dataset checks the numbers of folders and nothing more"
+        )
+    return said
 
 
 def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:

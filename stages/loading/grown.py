@@ -9,7 +9,7 @@ are dealt by source, those of all parts are dealt together.
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +24,12 @@ from stages.loading.dataset import open_dataset as open_one
 from stages.loading.dealt import DealtRows, dealt_rows
 from stages.loading.split_reader import FileCheck
 from stages.store.folders import entries
-from stages.store.generations import numbered_generations, require_no_gap
+from stages.store.generations import (
+    generation_name,
+    missing_generation,
+    numbered_generations,
+    require_no_gap,
+)
 from stages.store.manifest import MANIFEST_NAME
 
 _DATASETS, _TRAIN, _VALIDATION = "datasets", "train", "validation"
@@ -158,6 +163,8 @@ def open_dataset(  # each names one thing that a trainer decides
         return open_one(path, split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns)
     folders = [*first, *later.values()]
     parts = [open_one(one, split=split, shuffle=False, check=check) for one in folders]
+    numbers = [*([0] if first else []), *later]
+    _require_lineage(root or Path(path), dict(zip(numbers, parts, strict=True)))
     parts = [part for part in parts if len(part)] or parts[:1]
     for part in parts[1:]:
         refuse_to_blend(parts[0], part)
@@ -166,6 +173,28 @@ def open_dataset(  # each names one thing that a trainer decides
     if columns is not None:
         dataset.keep(columns)
     return dataset
+
+
+def _require_lineage(root: Path, parts: Mapping[int, ShardDataset]) -> None:
+    """Refuse a generation that is another than its folder says, or that was made after others.
+
+    Datasets of earlier versions say nothing of it: of these, only the numbers of folders are known.
+
+    Raises:
+        FormatError: names the generation.
+    """
+    for number, part in parts.items():
+        own = part.manifest.lineage
+        before = parts[number - 1].manifest.lineage if number - 1 in parts else None
+        if own is None or (own.number == number and (before is None or own.after == before.digest)):
+            continue
+        why = f"is generation {generation_name(own.number)} by its {MANIFEST_NAME}"
+        if own.number == number:
+            why = (
+                "was made after other generations than those before it, or it waits to be made again"
+                " after them"
+            )
+        raise missing_generation(root, number, last=max(parts), why=why)
 
 
 def _root(path: Path) -> Path | None:

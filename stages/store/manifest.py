@@ -122,6 +122,17 @@ class TokenizerFile(Config):
     sha256: str
 
 
+class Lineage(Config):
+    """Which generation of its run a dataset is of, and what that generation rests on."""
+
+    number: NonNegativeInt
+    """Of the generation; 0 is the run's own."""
+    digest: str
+    """SHA-256 over the tokenizer and what this generation and those before it kept and held out."""
+    after: str | None
+    """The digest of the generation before it; null for generation 0."""
+
+
 class Manifest(Config):
     """All that a reader must know about one split of one dataset."""
 
@@ -143,6 +154,8 @@ class Manifest(Config):
     """The ids around each row, `begin` if one begins them and `end`; not there if rows have no frame."""
     interleave: Literal["shuffle", "exact"] = "shuffle"
     """`exact` if each row is of one source, and rows are dealt; not there if they are shuffled."""
+    lineage: Lineage | None = None
+    """The generation that it is of; not there if an earlier version made the dataset."""
     tokenizer: TokenizerFile
     columns: dict[ColumnName, Column]
     tables: dict[FileName, FileDigest]
@@ -188,9 +201,11 @@ class Manifest(Config):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what belongs to framed or dealt rows alone, so that others keep their bytes."""
+        """Leave out what is only of framed or dealt rows, or came later: others keep their bytes."""
         content: dict[str, object] = dump(self)
         hidden = set()
+        if self.lineage is None:
+            content.pop("lineage", None)
         if self.row_frame is None:
             hidden.add("frame_tokens")
             content.pop("row_frame", None)

@@ -49,7 +49,14 @@ SCHEMAS = {
     **{name: getattr(tables, name) for name in ("CONTAMINATED", "JUDGED_ITEMS")},
 }
 MODELS = (
-    *(manifest.Manifest, manifest.TokenizerFile, manifest.Column, manifest.Shard, manifest.Totals),
+    *(
+        manifest.Manifest,
+        manifest.Lineage,
+        manifest.TokenizerFile,
+        manifest.Column,
+        manifest.Shard,
+        manifest.Totals,
+    ),
     *(digests.FileDigest, drawn.DrawnManifest, drawn.DrawnShard),
 )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commit_object import Commit
+from pipeline.steps.lineage import lineage_of
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.shard.frames import own_of, segment_prompts, write_frames
@@ -132,6 +133,8 @@ class ManifestWork:
     vocab_size: int
     row_frame: Mapping[str, int] | None = None
     interleave: Interleave = "shuffle"
+    generation: int | None = None
+    """Its number; None if the manifest is to say nothing of it."""
 
 
 def copies_taken(
@@ -285,6 +288,7 @@ def manifest_of(
         special_ids=special_ids_of(workspace.root),
         row_frame=None if work.row_frame is None else dict(work.row_frame),
         interleave=work.interleave,
+        lineage=None if work.generation is None else lineage_of(workspace.root, work.generation),
         tokenizer=TokenizerFile(
             file=f"../../../{model}", sha256=digest_file(workspace.path(model)).sha256
         ),

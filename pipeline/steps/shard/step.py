@@ -153,6 +153,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
                 vocab_size=vocab_size,
                 row_frame=frame,
                 interleave=interleave_of(job.scope, split),
+                generation=job.scope.generation,
             )
             task = job.task(f"manifest-{split}", make_manifest, manifest)
             signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)

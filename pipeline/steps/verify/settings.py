@@ -94,6 +94,7 @@ def check_declared(
         load_tokenizer(workspace).vocab_size,
         settings.row_frame,
         settings.interleave if split == "train" else "shuffle",
+        None if manifest.lineage is None else manifest.lineage.number,
     )
     wanted = manifest_of(workspace, work)
     if settings.special_ids is not None:  # those of the file may be as wrong

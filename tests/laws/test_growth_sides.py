@@ -7,6 +7,7 @@ of all dumps, and follows them to whatever any dump held out.
 A campaign asks for 24 corpora instead of 2.
 """
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -26,24 +27,27 @@ STEP = 4
 """Words that change from one document of a chain to the next: neighbours are alike, others are not."""
 
 
+def word(name: str) -> str:
+    """Return letters that stand for a name."""
+    return hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
+
+
 def chain(name: int, length: int) -> list[str]:
     """Return texts of which each is a near-duplicate of its neighbours alone."""
-    words = [f"chain{name}word{place}" for place in range(WORDS)]
+    words = [word(f"{name} {place}") for place in range(WORDS)]
     texts = []
     for number in range(length):
         texts.append(" ".join(words))
         for place in range(number * STEP, number * STEP + STEP):
-            words[place] = f"chain{name}turn{number}at{place}"
+            words[place] = word(f"{name} {place} {number}")
     return texts
 
 
 def dumps_of(seed: int) -> list[list[str]]:
     """Return the documents of two to five dumps; a dump may have a document of no chain alone."""
     rng = np.random.default_rng([seed, 11])
-    count = 2 + seed % 4
-    dumps: list[list[str]] = [
-        [f"only {n} " + " ".join(f"own{n}x{m}" for m in range(30))] for n in range(count)
-    ]
+    count = 5 - seed % 4
+    dumps: list[list[str]] = [[" ".join(word(f"own {n} {m}") for m in range(200))] for n in range(count)]
     for name in range(40):
         first = int(rng.integers(0, count)) if name % 4 == 0 else 0
         for dump, text in enumerate(chain(name, count - first), start=first):
@@ -69,7 +73,7 @@ def run_dumps(folder: Path, dumps: list[list[str]], *, grown: bool) -> list[Path
             sources=[source],
             dedup=dedup,
             validation={"fraction": 0.5, "max_tokens": 3000},
-            tokenizer={"train": {"vocab_size": 620, "sample_size": "1MiB"}},
+            tokenizer={"train": {"vocab_size": 560, "sample_size": "1MiB"}},
         )
         output = folder / "out" if grown else folder / f"out{number}"
         request = RunRequest(file, folder, output, 0, until=None if grown else "split")

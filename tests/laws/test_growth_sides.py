@@ -4,7 +4,7 @@ Documents are chains of near-duplicates over the dumps, each a generation, or ea
 before it. A plain loop joins the documents of all rows of `clusters.parquet` and `removed.parquet`
 of all dumps, and follows them to whatever any dump held out.
 
-A campaign asks for 24 corpora instead of 2.
+A campaign asks for 24 corpora instead of 1.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from tests.laws.tiny_run import tiny_run
 
 pytestmark = pytest.mark.slow
 
-SEEDS = some_of(range(24), 2)
+SEEDS = some_of(range(24), 1)
 WORDS = 60
 STEP = 4
 """Words that change from one document of a chain to the next: neighbours are alike, others are not."""
@@ -46,7 +46,7 @@ def chain(name: int, length: int) -> list[str]:
 def dumps_of(seed: int) -> list[list[str]]:
     """Return the documents of two to five dumps; a dump may have a document of no chain alone."""
     rng = np.random.default_rng([seed, 11])
-    count = 5 - seed % 4
+    count = 2 + (seed + 1) % 4
     dumps: list[list[str]] = [[" ".join(word(f"own {n} {m}") for m in range(200))] for n in range(count)]
     for name in range(40):
         first = int(rng.integers(0, count)) if name % 4 == 0 else 0

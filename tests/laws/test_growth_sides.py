@@ -46,7 +46,7 @@ def chain(name: int, length: int) -> list[str]:
 def dumps_of(seed: int) -> list[list[str]]:
     """Return the documents of two to five dumps; a dump may have a document of no chain alone."""
     rng = np.random.default_rng([seed, 11])
-    count = 2 + (seed + 1) % 4
+    count = 5 - seed % 4
     dumps: list[list[str]] = [[" ".join(word(f"own {n} {m}") for m in range(200))] for n in range(count)]
     for name in range(40):
         first = int(rng.integers(0, count)) if name % 4 == 0 else 0

@@ -42,7 +42,6 @@ RANKS_UNIT = "ranks"
 """The unit of deduplication that commits them."""
 URL, BY_KEY = "url", "key:"
 """Methods by which a document goes for another value than its text; the second begins their names."""
-_VALIDATION = "split/validation.parquet"
 NumberedRows = tuple[NDArray[np.int64], pa.Table]
 """Numbers of documents, (R,), and a row of each."""
 
@@ -311,11 +310,3 @@ def may_be_held_out(
         held_out[row] if settled[row] else is_candidate(name, seed, config=config)
         for row, name in enumerate(rows_of_bytes(clusters))
     ]
-
-
-def held_out_before(run: EarlierRun) -> NDArray[np.bytes_]:
-    """Return the names of the clusters that an earlier run held out, ascending: (N,) S16."""
-    if run.split is None or run.folder is None:
-        return np.empty(0, NAME)
-    table = pq.read_table(run.folder / _VALIDATION, columns=["cluster"], use_threads=False)
-    return np.sort(fixed_bytes(table.column("cluster"), ID_BYTES).view(NAME).reshape(-1))

@@ -1,4 +1,4 @@
-"""What earlier runs decided, as the last phase of dedup takes it: decisions, names and sides.
+"""What earlier runs decided, as the last phase of dedup takes it: decisions and names.
 
     kept earlier     a document of this run may go for it
     removed earlier  counts for nothing, but a repeat of its text goes for the document it went for
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
@@ -24,15 +23,12 @@ from pipeline.steps.earlier import (
     EarlierRun,
     InOrder,
     clusters_before,
-    held_out_before,
     removed_before,
 )
 from pipeline.steps.evidence import mapped_rows, mapped_zeros
 from pipeline.steps.names import Names
 from pipeline.steps.units import (
-    NAME,
     Unit,
-    fixed_array,
     fixed_bytes,
     from_hex,
     hex_strings,
@@ -43,13 +39,6 @@ from stages.identity import ID_BYTES
 
 _WHY = ("similarity", "method")
 _KEPT = ("kept_id", "kept_own_id", "kept_source", KEPT_RUN)
-SIDES = "dedup/sides.parquet"
-_SIDES = pa.schema(
-    [
-        pa.field("cluster", pa.binary(ID_BYTES), nullable=False),
-        pa.field("held_out", pa.bool_(), nullable=False),
-    ]
-)
 _BLOCK = 1 << 20
 """Documents that are looked at together."""
 
@@ -233,31 +222,3 @@ class MemberNames:
 
 def _named(numbers: NDArray[np.int32], names: Sequence[str | None]) -> pa.Array:
     return pa.array(names, pa.string()).take(pa.array(numbers))
-
-
-def write_sides(
-    workspace: Workspace,
-    runs: Sequence[EarlierRun],
-    *,
-    clustered: NDArray[np.bool_],
-    roots: NDArray[np.integer],
-    names: MemberNames,
-) -> None:
-    """Write the clusters that an earlier run put on one side; the validation side outranks the other."""
-    clusters, sides = [np.empty((0, ID_BYTES), np.uint8)], [np.empty(0, np.bool_)]
-    first = 0
-    for run in runs:
-        members = np.flatnonzero(clustered[first : first + run.documents]) + first
-        first += run.documents
-        if run.split is None or not len(members):
-            continue
-        held, own = held_out_before(run), names.clusters(members).view(NAME).reshape(-1)
-        places = np.minimum(np.searchsorted(held, own), max(len(held) - 1, 0))
-        sides.append(held[places] == own if len(held) else np.zeros(len(own), np.bool_))
-        clusters.append(names.clusters(roots[members]))
-    joined = np.concatenate(clusters).view(NAME).reshape(-1)
-    distinct, place = np.unique(joined, return_inverse=True)
-    held_out = np.zeros(len(distinct), np.bool_)
-    np.logical_or.at(held_out, place, np.concatenate(sides))
-    rows = fixed_array(np.ascontiguousarray(distinct).view(np.uint8).reshape(-1, ID_BYTES))
-    pq.write_table(pa.table([rows, held_out], schema=_SIDES), workspace.create(SIDES))

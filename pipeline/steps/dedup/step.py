@@ -12,7 +12,6 @@ from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
-from pipeline.steps.dedup.earlier import SIDES
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.limits import (
     Removals,
@@ -32,6 +31,7 @@ from pipeline.steps.dedup.resolve import (
     keep_all,
     resolve,
 )
+from pipeline.steps.dedup.sides import HELD_OUT_CLUSTERS, SIDES
 from pipeline.steps.earlier import RANKS_UNIT, behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
@@ -274,5 +274,6 @@ DEDUP = Step(
     evidence=_evidence,
     folders=("dedup",),
     earlier=("ingest", "dedup", "split"),
+    rules=(HELD_OUT_CLUSTERS,),
     unread=tuple(folder for method in METHODS for folder in method.unread),
 )

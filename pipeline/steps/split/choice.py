@@ -142,6 +142,7 @@ def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitReco
         shard_size=work.packing.shard_size,
         documents=work.kept_documents,
     )
+    empty = 1 if work.validation.fraction else 0  # a split without documents is there, and opens
     return SplitRecord(
         candidates=len(candidates.clusters),
         clusters=num_chosen,
@@ -149,7 +150,7 @@ def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitReco
         held_out=tally_of(held.clusters, bytes=held_out, tokens=tokens),
         shards={
             "train": train,
-            "validation": num_shards(held_out, shard_size=work.packing.shard_size) if num_chosen else 0,
+            "validation": num_shards(held_out, shard_size=work.packing.shard_size) if num_chosen else empty,
         },
     )
 

@@ -1,0 +1,123 @@
+"""What growth promises of sides: no document of a cluster that was held out comes back in training.
+
+Documents are chains of near-duplicates over the dumps, each a generation, or each a run against those
+before it. A plain loop joins the documents of all rows of `clusters.parquet` and `removed.parquet`
+of all dumps, and follows them to whatever any dump held out.
+
+A campaign asks for 24 corpora instead of 1.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.session.session import RunRequest, run_session
+from tests.campaign import some_of
+from tests.laws.tiny_run import tiny_run
+
+pytestmark = pytest.mark.slow
+
+SEEDS = some_of(range(24), 1)
+WORDS = 60
+STEP = 4
+"""Words that change from one document of a chain to the next: neighbours are alike, others are not."""
+
+
+def word(name: str) -> str:
+    """Return letters that stand for a name."""
+    return hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
+
+
+def chain(name: int, length: int) -> list[str]:
+    """Return texts of which each is a near-duplicate of its neighbours alone."""
+    words = [word(f"{name} {place}") for place in range(WORDS)]
+    texts = []
+    for number in range(length):
+        texts.append(" ".join(words))
+        for place in range(number * STEP, number * STEP + STEP):
+            words[place] = word(f"{name} {place} {number}")
+    return texts
+
+
+def dumps_of(seed: int) -> list[list[str]]:
+    """Return the documents of two to five dumps; a dump may have a document of no chain alone."""
+    rng = np.random.default_rng([seed, 11])
+    count = 5 - seed % 4
+    dumps: list[list[str]] = [[" ".join(word(f"own {n} {m}") for m in range(200))] for n in range(count)]
+    for name in range(40):
+        first = int(rng.integers(0, count)) if name % 4 == 0 else 0
+        for dump, text in enumerate(chain(name, count - first), start=first):
+            if dump == first or rng.random() < 0.9:
+                dumps[dump].append(text)
+    return dumps
+
+
+def run_dumps(folder: Path, dumps: list[list[str]], *, grown: bool) -> list[Path]:
+    """Run dump after dump up to the split, and return the folder of each."""
+    (folder / "in").mkdir(parents=True)
+    found: list[Path] = []
+    for number, texts in enumerate(dumps):
+        name = f"{number}.jsonl"
+        lines = [json.dumps({"text": text, "lang": "en"}) for text in texts]
+        (folder / "in" / name).write_text("\n".join([*lines, ""]))
+        source = {"name": "s", "paths": ["in/*.jsonl" if grown else f"in/{name}"], "root": "in"}
+        dedup = {
+            "minhash": {"threshold": 0.6},
+            "against": [] if grown else [str(one) for one in found],
+        }
+        file = tiny_run(
+            sources=[source],
+            dedup=dedup,
+            validation={"fraction": 0.5, "max_tokens": 3000},
+            tokenizer={"train": {"vocab_size": 560, "sample_size": "1MiB"}},
+        )
+        output = folder / "out" if grown else folder / f"out{number}"
+        request = RunRequest(file, folder, output, 0, until=None if grown else "split")
+        run_session(request, stream=None)
+        inside = output / "generations" / f"{number:04d}"
+        found.append(inside if grown and number else output)
+    return found
+
+
+def joined(folders: list[Path]) -> dict[str, str]:
+    """Return of each document the name of the documents that evidence joins it with, in plain loops."""
+    parent: dict[str, str] = {}
+
+    def find(one: str) -> str:
+        while parent.setdefault(one, one) != one:
+            one = parent[one]
+        return one
+
+    for folder in folders:
+        for row in pq.read_table(folder / "dedup/clusters.parquet").to_pylist():
+            parent[find(row["id"])] = find(row["cluster"])
+        for row in pq.read_table(folder / "dedup/removed.parquet").to_pylist():
+            parent[find(row["id"])] = find(row["kept_id"])
+    return {one: find(one) for one in list(parent)}
+
+
+@pytest.mark.parametrize("grown", [True, False], ids=["generations", "against"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_document_of_a_cluster_that_was_held_out_is_in_training(
+    seed: int, *, grown: bool, tmp_path: Path
+) -> None:
+    folders = run_dumps(tmp_path, dumps_of(seed), grown=grown)
+    group = joined(folders)
+    held: set[str] = set()
+    came_back = followed = 0
+    for folder in folders:
+        own = {
+            bytes(row["cluster"]).hex()
+            for row in pq.read_table(folder / "split/validation.parquet").to_pylist()
+        }
+        for row in pq.read_table(folder / "dedup/clusters.parquet").to_pylist():
+            if row["kept"] and group[row["id"]] in held:
+                followed += 1
+                came_back += row["cluster"] not in own
+        held |= {group.get(name, name) for name in own}
+    assert came_back == 0
+    assert followed or len(folders) < 3

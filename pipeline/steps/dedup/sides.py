@@ -62,7 +62,8 @@ class KnownSides:
         if not len(self._names):
             return np.zeros(len(names), np.bool_)
         places = np.minimum(np.searchsorted(self._names, names), len(self._names) - 1)
-        return (self._names[places] == names) & self._held_out[places]
+        known: NDArray[np.bool_] = self._names[places] == names
+        return known & self._held_out[places]
 
 
 def _groups(count: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ class DropReason(StrEnum):
     BAD_JSON = "bad_json"
     BAD_RECORD = "bad_record"
     BAD_BODY = "bad_body"
+    BAD_CHARSET = "bad_charset"
     BAD_UTF8 = "bad_utf8"
     TOO_LARGE = "too_large"
     MISSING_TEXT = "missing_text"

@@ -30,6 +30,7 @@ GONE_SAID: Mapping[str, str] = {
     "bad_utf8": "not UTF-8",
     "too_large": "over ingest.max_document_bytes",
     "missing_text": "without a text",
+    "bad_charset": "in a charset that no browser reads",
     "bad_dialogue": "not a dialogue",
     "template_refuses": "refused by the chat template",
     "empty": "with no character but white space",

@@ -91,8 +91,9 @@ class Source(FieldMapping, SourceMix):
     """What a document of a .txt file is: all of it (`file`), or each text between blank lines
     (`blank_line`)."""
     encoding: str = UTF_8
-    """What text, CSV and JSON are written in: utf-8, utf-16, cp1252 or another of Python's codecs. A
-    byte order mark at the beginning of a file is no part of its text. Files in another encoding than
+    """What text, CSV and JSON are written in: utf-8, utf-16, cp1252 or another of Python's codecs, or a
+    label of the web that these do not know, such as iso-2022-jp (WHATWG Encoding Standard). A byte order
+    mark at the beginning of a file is no part of its text. Files in another encoding than
     UTF-8 are read from front to back, and positions are those of their text in UTF-8."""
     license: str | None = None
     """Licence of the texts, carried into the report."""

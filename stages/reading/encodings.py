@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from stages.reading.faults import ContentError
+from stages.reading.web_encodings import REPLACEMENT, WebDecoder, web_encoding
 
 UTF_8 = "utf-8"
 _KNOWN = re.compile(
@@ -20,6 +21,8 @@ _KNOWN = re.compile(
     r"|gb2312|gbk|gb18030|big5(hkscs)?|euc_\w+|shift_jis\w*|johab"
 )
 """As Python's codecs name them. None has states, which a bad byte would change for all that follows."""
+_WEB = "whatwg-"
+"""Begins the names of encodings that Python's codecs do not know, with the tables of browsers."""
 _MARKS = {
     b"\xff\xfe\0\0": ("utf-32", "utf-32-le"),
     b"\0\0\xfe\xff": ("utf-32", "utf-32-be"),
@@ -44,12 +47,21 @@ def known_encoding(name: str) -> str:
         found = codecs.lookup(name).name.removesuffix("-sig")
     except (LookupError, ValueError):
         found = ""
+    if not _KNOWN.fullmatch(found) and (web := _web_encoding(name)) is not None:
+        return web
     if not _KNOWN.fullmatch(found):
         raise ValueError(
             "is no encoding that is read; known are utf-8, utf-16, utf-32, cp1252, latin-1, koi8-r,"
-            " shift_jis, gb18030, and other ones of Python's codecs without states"
+            " shift_jis, gb18030, other ones of Python's codecs without states, and all labels of the"
+            " WHATWG Encoding Standard, such as iso-2022-jp"
         )
     return found
+
+
+def _web_encoding(name: str) -> str | None:
+    """Return "whatwg-" and the encoding that a label of the web means; None if it means none."""
+    found = web_encoding(name.removeprefix(_WEB))
+    return None if found in (None, REPLACEMENT) else f"{_WEB}{found}"
 
 
 def transcoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
@@ -67,6 +79,12 @@ def transcoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     if encoding == UTF_8:
         yield from chunks
         return
+    if encoding.startswith(_WEB):
+        decoder = WebDecoder(encoding.removeprefix(_WEB))
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode(UTF_8, "surrogatepass")
+        yield decoder.decode(b"", final=True).encode(UTF_8, "surrogatepass")
+        return
     rest, head = iter(chunks), b""
     while len(head) < _LONGEST_MARK and (chunk := next(rest, b"")):
         head += chunk
@@ -74,18 +92,18 @@ def transcoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
         return
     exact = _with_order(encoding, head)
     passing = "surrogatepass" if exact.startswith("utf-") else "surrogateescape"
-    decoder = codecs.getincrementaldecoder(exact)(passing)
+    incremental = codecs.getincrementaldecoder(exact)(passing)
     read = 0
     for chunk in chain([head], rest):
         try:
-            yield decoder.decode(chunk).encode(UTF_8, "surrogatepass")
+            yield incremental.decode(chunk).encode(UTF_8, "surrogatepass")
         except UnicodeDecodeError as error:
             raise ContentError(
                 f"is no {encoding}, after {read:,} bytes ({error.reason})", "encoding"
             ) from error
         read += len(chunk)
     try:
-        yield decoder.decode(b"", final=True).encode(UTF_8, "surrogatepass")
+        yield incremental.decode(b"", final=True).encode(UTF_8, "surrogatepass")
     except UnicodeDecodeError:  # it ends in the middle of a character
         yield _BAD
 

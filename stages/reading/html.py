@@ -3,24 +3,19 @@
 resiliparse parses as browsers do and keeps paragraphs, lists and preformatted text. It was chosen by
 measurement on 149 pages of documentation; docs/benchmarks.md has the table.
 
-A page in UTF-8 is read as such; another one as its byte order mark or its `charset` says.
+`stages.reading.page_charset` says in which charset a page is.
 """
 
-import codecs
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
-from stages.reading.encodings import UTF_8, foreign_encoding, known_encoding
 from stages.reading.lines import Line
+from stages.reading.page_charset import CharsetError, decoded_page
 from stages.reading.reader import Library, StreamReader
 from stages.reading.records import UNDETERMINED, FieldMapping, HtmlText, RawDocument, Record, too_large
 from stages.reading.text import WholeText
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE_BYTES = 4 << 20
 """Longest page: of 4 MiB with a million elements extraction takes 2 s and 410 MiB."""
@@ -31,19 +26,6 @@ MOST_ATTRIBUTES = 1_000
 4 MiB whose elements all have 1,000 takes 2 s. In 6,000 pages of documentation no element has over 11."""
 MOST_IN_SCRIPTS = 10_000
 """Likewise of what looks like a tag within a script, as `a<b` does: 1,461 in the worst of 900 files."""
-_HEAD = 1024
-"""Bytes of a page in which its charset stands, by the standard of HTML."""
-_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]+)", re.IGNORECASE)
-_AS_BROWSERS = {
-    "iso8859-1": "cp1252",
-    "ascii": "cp1252",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-    "iso8859-9": "cp1254",
-}
-"""What browsers read under a name. Source: WHATWG, Encoding Standard, names and labels."""
 _TAG = re.compile(r"<(/?)(?!(?:p|li|t[dhr]|d[td]|option|br|img|input|meta|link|hr|wbr)\b)[a-zA-Z]")
 _SPACE = r" \t\n\f\r"
 _ATTRIBUTE = (
@@ -90,8 +72,9 @@ def parse_page(piece: Line, fields: FieldMapping, *, charset: str = "") -> Recor
         return Drop(piece.number, piece.position, DropReason.TOO_LARGE, detail)
     try:
         page = decoded_page(piece.data, charset)
-    except (UnicodeDecodeError, ValueError) as error:
-        return Drop(piece.number, piece.position, DropReason.BAD_UTF8, f"a page that {error}")
+    except ValueError as error:
+        reason = DropReason.BAD_CHARSET if isinstance(error, CharsetError) else DropReason.BAD_UTF8
+        return Drop(piece.number, piece.position, reason, f"a page that {error}")
     if (depth := _depth(page)) > DEEPEST:
         detail = f"a page with {depth:,} elements inside of each other, over {DEEPEST:,}"
         return Drop(piece.number, piece.position, DropReason.TOO_LARGE, detail)
@@ -109,40 +92,6 @@ def extracted(page: str, keep: HtmlText) -> str:
 
     text: str = extract_plain_text(page, main_content=keep is HtmlText.MAIN)
     return text
-
-
-def decoded_page(data: bytes, charset: str = "") -> str:
-    """Return a page as text: UTF-8 if it is, else what its mark, its server or the page itself says.
-
-    Raises:
-        ValueError: it is none of these.
-    """
-    marked = foreign_encoding(data)
-    if marked is not None:
-        return data.decode(marked).removeprefix("\ufeff")
-    try:
-        return data.removeprefix(codecs.BOM_UTF8).decode(UTF_8)
-    except UnicodeDecodeError as error:
-        for name in _named(data, charset):
-            try:
-                return data.decode(name)
-            except UnicodeDecodeError:
-                continue
-        raise ValueError(
-            f"is not in UTF-8 (byte {error.start:,}, 0x{data[error.start]:02x}) nor in a charset that it"
-            " names"
-        ) from error
-
-
-def _named(data: bytes, charset: str) -> "Iterator[str]":
-    """Yield the encodings that a page is said to be in."""
-    found = _CHARSET.search(data, 0, _HEAD)
-    for name in (charset, found[1].decode() if found else ""):
-        try:
-            known = known_encoding(name)
-        except ValueError:
-            continue
-        yield _AS_BROWSERS.get(known, known)
 
 
 def _depth(page: str) -> int:
@@ -175,5 +124,11 @@ def _has_more(page: str, most: int) -> bool:
 
 
 HTML = StreamReader(
-    "HTML", (".html", ".htm"), HtmlPage, has_columns=False, is_whole=True, libraries=(RESILIPARSE,)
+    "HTML",
+    (".html", ".htm"),
+    HtmlPage,
+    has_columns=False,
+    is_whole=True,
+    libraries=(RESILIPARSE,),
+    version=2,
 )

@@ -19,10 +19,11 @@ from stages.columns import Drop, DropReason
 from stages.reading.body_faults import BodyError, BodyTooLargeError
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.content_codings import undone
-from stages.reading.html import RESILIPARSE, decoded_page, parse_page
+from stages.reading.html import RESILIPARSE, parse_page
 from stages.reading.http_message import Message, content_type, message_of, value_of
 from stages.reading.lines import Line
 from stages.reading.noticed import WARC_TRUNCATED
+from stages.reading.page_charset import CharsetError, decoded_page
 from stages.reading.reader import Library, StreamReader
 from stages.reading.records import FieldMapping, RawDocument, Record, too_large
 from stages.reading.text import parse_text
@@ -101,6 +102,8 @@ class Warc:
         """Return the document of a plain text in a charset that its record names."""
         try:
             data = decoded_page(line.data, charset).encode()
+        except CharsetError as error:
+            return Drop(line.number, line.position, DropReason.BAD_CHARSET, f"a text that {error}")
         except ValueError as error:
             return Drop(line.number, line.position, DropReason.BAD_UTF8, f"a text that {error}")
         return parse_text(replace(line, data=data, size=len(data)), self.fields)

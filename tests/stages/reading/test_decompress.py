@@ -177,7 +177,7 @@ def test_a_window_is_bounded_like_that_of_the_formats_own_tools(tmp_path: Path) 
     )
 
 
-SAMPLES = [
+SAMPLES: list[bytes | bytearray | memoryview] = [
     b"<html><p>page %d of the river and %d boats" % (number, number**2) for number in range(2_000)
 ]
 DICTIONARY = zstandard.train_dictionary(2_000, SAMPLES)
@@ -192,7 +192,7 @@ def with_dictionary(held: bytes, parts: list[bytes]) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_with_its_dictionary_in_front_is_read_and_a_cut_is_said(
-    packed: bool,
+    packed: bool,  # noqa: FBT001  # a parameter of the test
     tmp_path: Path,
 ) -> None:
     held = DICTIONARY.as_bytes()

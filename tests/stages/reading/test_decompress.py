@@ -177,10 +177,10 @@ def test_a_window_is_bounded_like_that_of_the_formats_own_tools(tmp_path: Path) 
     )
 
 
-SAMPLES: list[bytes | bytearray | memoryview] = [
+SAMPLES = [
     b"<html><p>page %d of the river and %d boats" % (number, number**2) for number in range(2_000)
 ]
-DICTIONARY = zstandard.train_dictionary(2_000, SAMPLES)
+DICTIONARY = zstandard.train_dictionary(2_000, list(SAMPLES))
 
 
 def with_dictionary(held: bytes, parts: list[bytes]) -> tuple[bytes, bytes]:

@@ -26,7 +26,7 @@ STEP_SAID: Mapping[str, str] = {
 GONE_SAID: Mapping[str, str] = {
     "bad_json": "not JSON",
     "bad_record": "not an object with fields",
-    "bad_body": "a body that cannot be undone",
+    "bad_body": "a body that cannot be decoded",
     "bad_utf8": "not UTF-8",
     "too_large": "over ingest.max_document_bytes",
     "missing_text": "without a text",

@@ -45,9 +45,9 @@ def page_of(random: Random) -> tuple[str, bytes]:
 
 
 def test_every_coding_and_every_list_of_two_is_undone() -> None:
-    rounds, pages = examples(48), 0
+    rounds, pages = examples(192), 0
     for seed in range(rounds):
-        for number, (names, is_chunked, ending) in enumerate(some_of(CASES, 120)):
+        for number, (names, is_chunked, ending) in enumerate(some_of(CASES, 30)):
             random = Random(1_000 * seed + number)  # noqa: S311  # of a test
             text, page = page_of(random)
             records = [
@@ -163,7 +163,8 @@ def test_what_urllib3_reads_is_read_alike() -> None:
         random = Random(seed)  # noqa: S311  # of a test
         text, page = page_of(random)
         one = sent(random, page, random.choice(lists), is_chunked=random.random() < 0.5)
-        if b"\r\n" not in one.body[:40] and any("chunked" in field.lower() for field in one.fields):
+        is_chunked = any("chunked" in field.lower() for field in one.fields)
+        if is_chunked and b"\r\n" not in one.body[: one.body.index(b"\n") + 1]:
             continue  # urllib3 takes two bytes behind a chunk, whatever they are
         if any("q=" in field or ",," in field or " , " in field for field in one.fields):
             continue  # it takes parameters for a part of the name, and an empty name for deflate

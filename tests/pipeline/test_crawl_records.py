@@ -1,4 +1,4 @@
-"""Crawls in a run: each record is a document, a drop, or counted by its type, exactly once."""
+"""What a crawl promises in a run: each record is once a document, a drop, or counted by its type."""
 
 import json
 from collections import Counter

@@ -180,7 +180,7 @@ def test_a_window_is_bounded_like_that_of_the_formats_own_tools(tmp_path: Path) 
 SAMPLES = [
     b"<html><p>page %d of the river and %d boats" % (number, number**2) for number in range(2_000)
 ]
-DICTIONARY = zstandard.train_dictionary(2_000, [*SAMPLES])
+DICTIONARY = zstandard.train_dictionary(2_000, list(SAMPLES))
 
 
 def with_dictionary(held: bytes, parts: list[bytes]) -> tuple[bytes, bytes]:
@@ -192,9 +192,8 @@ def with_dictionary(held: bytes, parts: list[bytes]) -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_with_its_dictionary_in_front_is_read_and_a_cut_is_said(
+    packed: bool,  # noqa: FBT001  # a parameter of the test
     tmp_path: Path,
-    *,
-    packed: bool,
 ) -> None:
     held = DICTIONARY.as_bytes()
     front, frames = with_dictionary(ZSTD.compress(held) if packed else held, SAMPLES[:50])

@@ -17,4 +17,5 @@ def test_warnings_name_source_and_number_and_others_are_none() -> None:
     found = list(notice_warnings({"web": {LOOKS_QUOTED.name: 1_234, "long field": 7}, "rest": {}}))
     assert len(found) == 1
     assert found[0].startswith("sources.web: 1,234 fields begin and end with a quote")
-    assert list(notice_warnings({"a": {"warc truncated:length": 2}}))[0].startswith("sources.a: 2 ")
+    (cut,) = notice_warnings({"a": {"warc truncated:length": 2}})
+    assert cut.startswith("sources.a: 2 ")

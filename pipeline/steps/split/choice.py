@@ -150,7 +150,9 @@ def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitReco
         held_out=tally_of(held.clusters, bytes=held_out, tokens=tokens),
         shards={
             "train": train,
-            "validation": num_shards(held_out, shard_size=work.packing.shard_size) if num_chosen else empty,
+            "validation": num_shards(held_out, shard_size=work.packing.shard_size)
+            if num_chosen
+            else empty,
         },
     )
 

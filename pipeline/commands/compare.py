@@ -45,6 +45,7 @@ from stages.comparing.classes import Classes, classes_of
 from stages.comparing.settings import CompareSettings, IdCounts, Memorised
 from stages.comparing.texts import TEXT_TOKENS, Beginning, Chosen, RunTexts, choose_texts
 from stages.errors import ConfigError, DataError
+from stages.loading.arguments import no_rows
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
@@ -187,6 +188,9 @@ def _measured(  # a dataset of a run, under its name, and how it is measured
     if len(finished_splits(folder)) < len(SPLITS):
         return {**about, "reason": "it has no validation split to measure on"}
     training, heldout = (open_dataset(folder, split=split) for split in SPLITS)
+    for split, rows in zip(SPLITS, (training, heldout), strict=True):
+        if not len(rows):
+            return {**about, "reason": no_rows(folder, split)}
     examination = Examination(_texts(run, texts), texts, _classes(run, texts), run.ids)
     try:
         prepared = prepare(training, heldout, examination, settings=settings)

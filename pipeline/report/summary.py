@@ -266,19 +266,19 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
 
 
 def _nothing_held_out(file: RunFile, records: Records) -> str | None:
-    """Say that there is no validation split though the run file asks for one, or None."""
+    """Say that the validation split has 0 rows though the run file asks for one, or None."""
     split, wanted = records.get(SPLIT), file.validation
     if split is None or split.clusters or not wanted.fraction:
         return None
     if split.candidates:
         return (
             f"validation.max_tokens = {wanted.max_tokens:,}: no document is held out, because the first"
-            " that was drawn has more tokens; raise it"
+            " that was drawn has more tokens, so the validation split has 0 rows; raise it"
         )
     kept = _selections(file, records)[-1].kept
     return (
         f"validation.fraction = {wanted.fraction}: no document is held out, because none of {kept:,} was"
-        " drawn; raise it to have a validation split, or set it to 0"
+        " drawn, so the validation split has 0 rows; raise it, or set it to 0"
     )
 
 

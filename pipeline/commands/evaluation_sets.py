@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from pipeline.planning.outputs import require_local
 from pipeline.run_file.datasets import SPLITS, finished_splits
-from stages.errors import ConfigError, DataError
+from stages.errors import ConfigError
+from stages.loading.arguments import no_rows
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.mapped import map_shard
 from stages.verify.examples import labelled_rows

@@ -21,6 +21,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
+from pipeline.report.joined import joined_warning
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
 from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page
@@ -248,6 +249,8 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     yield section_loss(Scope(file))
     yield short_first(Scope(file))
     yield _nothing_held_out(file, records)
+    tokens = sum(row["tokens"] for row in _languages(records))
+    yield joined_warning(records.get(SPLIT), tokens)
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:
         yield normalization_loss(file.tokenizer.train.normalization)

@@ -94,6 +94,9 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
     chosen = chosen_datasets(folders, request.datasets)
     runs = [_open_run(folder, name) for folder, name in zip(folders, run_names(folders), strict=True)]
     texts = choose_texts([run.texts for run in runs], most=request.settings.documents)
+    for run in runs:
+        if not run.texts.heldout:
+            raise ConfigError(no_rows(run.folder, SPLITS[1]))
     if not texts.fresh:
         raise ConfigError(
             "no document is held out by every run, of at least 8 tokens and like no document of"

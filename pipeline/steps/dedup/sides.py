@@ -25,6 +25,7 @@ from pipeline.steps.units import NAME, fixed_array, fixed_bytes, from_hex, named
 from stages.identity import ID_BYTES
 
 SIDES = "dedup/sides.parquet"
+_NAME = "held-out clusters"
 _VALIDATION, _CLUSTERS = "split/validation.parquet", "dedup/clusters.parquet"
 _SCHEMA = pa.schema(
     [
@@ -62,7 +63,8 @@ class KnownSides:
         if not len(self._names):
             return np.zeros(len(names), np.bool_)
         places = np.minimum(np.searchsorted(self._names, names), len(self._names) - 1)
-        return (self._names[places] == names) & self._held_out[places]
+        found: NDArray[np.bool_] = (self._names[places] == names) & self._held_out[places]
+        return found
 
 
 def _groups(count: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -162,7 +164,7 @@ def _in_training(root: Path, _: Records, scope: Scope) -> str | None:
     if not count:
         return None
     return (
-        f"{count:,} documents are in training though their cluster is held out in an earlier"
+        f"rule {_NAME!r}: {count:,} documents are in training though their cluster is held out in an earlier"
         " generation or run: an earlier version did not follow clusters through removed documents. The"
         " rows stay as they are; to make them anew, run with --replace, or into a new folder"
     )
@@ -179,4 +181,4 @@ def _kept_in_training(root: Path, known: KnownSides) -> Iterator[int]:
             yield int(np.count_nonzero(kept & known.holds_out(names) & ~np.isin(names, own)))
 
 
-HELD_OUT_CLUSTERS = Rule("held-out clusters", lambda scope: bool(scope.earlier), _in_training)
+HELD_OUT_CLUSTERS = Rule(_NAME, lambda scope: bool(scope.earlier), _in_training)

@@ -348,7 +348,7 @@ def print_quick(report: QuickReport, *, as_json: bool) -> None:
     for name, verdict in run["verify"].items():
         _print_verdict(console, name, verdict, run["output"])
     if "validation" not in report["export"]["splits"]:
-        console.line("validation has 0 rows, because no document was held out: raise --validation")
+        console.line("no document was held out: raise --validation, or validation has 0 rows")
     console.line(f"the run is in {report['work']}; delete it once you need no other format")
     console.line()
     print_export(report["export"], as_json=False)

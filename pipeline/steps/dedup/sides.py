@@ -166,7 +166,8 @@ def _in_training(root: Path, _: Records, scope: Scope) -> str | None:
     return (
         f"rule {_NAME!r}: {count:,} documents are in training though their cluster is held out in an"
         " earlier generation or run: an earlier version did not follow clusters through removed"
-        " documents. The rows stay as they are; to make them anew, run with --replace, or into a new folder"
+        " documents. The rows stay as they are. To make them anew, run with --replace, or into a new"
+        " folder"
     )
 
 

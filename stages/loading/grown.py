@@ -160,12 +160,10 @@ def open_dataset(  # each names one thing that a trainer decides
         require_no_gap(root, later)
     later = {number: folder for number, folder in later.items() if _has(folder, split)}
     first = [Path(path)] if not later or _has(Path(path), split) else []
-    if not later and root is not None and not _has(Path(path), split) and holds_out(root):
-        empty = EmptySplit(open_one(path, check=check), split, epoch=epoch, shuffle=shuffle)
-        if columns is not None:
-            empty.keep(columns)
-        return empty
     if not later:
+        if root is not None and not _has(Path(path), split) and holds_out(root):
+            other = open_one(path, check=check, columns=columns)
+            return EmptySplit(other, split, epoch=epoch, shuffle=shuffle)
         return open_one(path, split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns)
     folders = [*first, *later.values()]
     parts = [open_one(one, split=split, shuffle=False, check=check) for one in folders]

@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
         pa.field("held_out", pa.bool_(), nullable=False),
     ]
 )
-Names = NDArray[np.bytes_]
+ClusterNames = NDArray[np.bytes_]
 """Names of clusters, S16."""
 
 
@@ -47,7 +47,7 @@ class KnownSides:
         held_out: (H,) names of clusters that are held out.
     """
 
-    def __init__(self, first: Names, second: Names, held_out: Names) -> None:
+    def __init__(self, first: ClusterNames, second: ClusterNames, held_out: ClusterNames) -> None:
         apart = first != second
         held_out = np.unique(held_out)
         joined = np.concatenate([first[apart], second[apart]])
@@ -58,7 +58,7 @@ class KnownSides:
         held[group[places[2 * count :]]] = True
         self._held_out = held[group]
 
-    def holds_out(self, names: Names) -> NDArray[np.bool_]:
+    def holds_out(self, names: ClusterNames) -> NDArray[np.bool_]:
         """Say of each cluster whether it is held out, or is one with a cluster that is: (N,)."""
         if not len(self._names):
             return np.zeros(len(names), np.bool_)
@@ -135,7 +135,7 @@ def known_sides(runs: Sequence[EarlierRun], pairs: NDArray[np.bytes_] | None = N
     return KnownSides(*_columns(found), np.concatenate(held))
 
 
-def _columns(found: Sequence[tuple[Names, Names]]) -> tuple[Names, Names]:
+def _columns(found: Sequence[tuple[ClusterNames, ClusterNames]]) -> tuple[ClusterNames, ClusterNames]:
     empty = np.empty(0, NAME)
     return (
         np.concatenate([empty, *(one for one, _ in found)]),
@@ -143,16 +143,16 @@ def _columns(found: Sequence[tuple[Names, Names]]) -> tuple[Names, Names]:
     )
 
 
-def _column(table: pa.Table, name: str) -> Names:
+def _column(table: pa.Table, name: str) -> ClusterNames:
     return _named(fixed_bytes(table.column(name), ID_BYTES))
 
 
-def _named(clusters: NDArray[np.uint8]) -> Names:
-    found: Names = np.ascontiguousarray(clusters).view(NAME).reshape(-1)
+def _named(clusters: NDArray[np.uint8]) -> ClusterNames:
+    found: ClusterNames = np.ascontiguousarray(clusters).view(NAME).reshape(-1)
     return found
 
 
-def _bytes(names: Names) -> NDArray[np.uint8]:
+def _bytes(names: ClusterNames) -> NDArray[np.uint8]:
     return np.ascontiguousarray(names).view(np.uint8).reshape(-1, ID_BYTES)
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.earlier import MemberNames
 from pipeline.steps.earlier import EarlierRun
-from pipeline.steps.step import Records, Rule, Scope
+from pipeline.steps.step import LaterRule, Records, Scope
 from pipeline.steps.units import NAME, fixed_array, fixed_bytes, from_hex, named_table
 from stages.identity import ID_BYTES
 
@@ -182,4 +182,4 @@ def _kept_in_training(root: Path, known: KnownSides) -> Iterator[int]:
             yield int(np.count_nonzero(kept & known.holds_out(names) & ~np.isin(names, own)))
 
 
-HELD_OUT_CLUSTERS = Rule(_NAME, lambda scope: bool(scope.earlier), _in_training)
+HELD_OUT_CLUSTERS = LaterRule(_NAME, lambda scope: bool(scope.earlier), _in_training)

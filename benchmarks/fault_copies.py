@@ -300,6 +300,7 @@ def copied(
         elif folder.name != "datasets":
             shutil.copytree(folder, root / folder.name, copy_function=os.link)
     place = root / "datasets" / name
+    os.link(material.root / "run.json", root / "run.json")
     shutil.copytree(material.root / "datasets" / name, place, copy_function=os.link)
     copy = Copy(material, name, root, written, cache)
     copy.written = written or bool(copy.traits.written_for)

@@ -19,7 +19,8 @@ from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.encodings import known_encoding, transcoded
 from stages.reading.html import HTML
 from stages.reading.records import FieldMapping, RawDocument, Record
-from stages.reading.web_encodings import REPLACEMENT, decoded_web, web_encoding
+from stages.reading.web_decoder import decoded_web
+from stages.reading.web_encodings import REPLACEMENT, web_encoding
 from tests.campaign import FULL, some_of
 
 GOLDEN = Path(__file__).with_name("web_encodings.json")

@@ -73,8 +73,8 @@ def _decoded(data: bytes, charset: str, *, is_page: bool) -> str:
     if data.startswith(codecs.BOM_UTF8):
         return _decoded_as_marked(data, UTF_8)
     if data.isascii():
-        labels = list(_labels(data, charset, is_page=is_page, needs_one=bool(_STATES.search(data))))
-        return _of_seven_bits(data, labels)
+        needs_one = bool(_STATES.search(data))
+        return _of_seven_bits(data, list(_labels(data, charset, is_page=is_page, needs_one=needs_one)))
     try:
         return data.decode(UTF_8)
     except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@
 #   make lowest    the quick tests with the lowest versions that pyproject.toml allows, in an environment of their own
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
 #   make campaign  the tests, and the long forms of those of which `make test` runs a slice (some hours)
+#   make losses    the laws of what must not be lost in silence, in their long forms (half an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
@@ -54,7 +55,7 @@ GATES_RUN = $(BIN)/shardmill run benchmarks/objectives.toml --output $(GATES) --
   --set verify.learning=false
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test quick-test coverage check lint-docker lint-forge docs package lowest speed-guard campaign clients \
+.PHONY: setup demo test quick-test coverage check lint-docker lint-forge docs package lowest speed-guard campaign losses clients \
   bench faults compare gates \
   gpu-check browser mutants changing damaged memory scale growth signatures end-to-end clean
 
@@ -171,6 +172,13 @@ speed-guard: setup
 
 campaign: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+losses: setup
+	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
+	  tests/laws/test_delimited_dialects.py tests/laws/test_columns_and_numbers.py tests/laws/test_warc_bodies.py \
+	  tests/laws/test_web_encodings.py tests/laws/test_generations_missing.py tests/laws/test_generations_replaced.py \
+	  tests/laws/test_lineage.py tests/laws/test_growth_sides.py tests/laws/test_weights_stay_within.py \
+	  tests/laws/test_later_generations_keep.py tests/pipeline/test_mix_rules.py tests/laws/test_earlier_runs.py
 
 clients: setup
 	$(BIN)/python clients/run.py --cache $(CLIENTS)

@@ -45,6 +45,7 @@ from stages.comparing.classes import Classes, classes_of
 from stages.comparing.settings import CompareSettings, IdCounts, Memorised
 from stages.comparing.texts import TEXT_TOKENS, Beginning, Chosen, RunTexts, choose_texts
 from stages.errors import ConfigError, DataError
+from stages.loading.arguments import no_rows
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
@@ -93,6 +94,9 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
     chosen = chosen_datasets(folders, request.datasets)
     runs = [_open_run(folder, name) for folder, name in zip(folders, run_names(folders), strict=True)]
     texts = choose_texts([run.texts for run in runs], most=request.settings.documents)
+    for run in runs:
+        if not run.texts.heldout:
+            raise ConfigError(no_rows(run.folder, SPLITS[1]))
     if not texts.fresh:
         raise ConfigError(
             "no document is held out by every run, of at least 8 tokens and like no document of"
@@ -187,6 +191,9 @@ def _measured(  # a dataset of a run, under its name, and how it is measured
     if len(finished_splits(folder)) < len(SPLITS):
         return {**about, "reason": "it has no validation split to measure on"}
     training, heldout = (open_dataset(folder, split=split) for split in SPLITS)
+    for split, rows in zip(SPLITS, (training, heldout), strict=True):
+        if not len(rows):
+            return {**about, "reason": no_rows(folder, split)}
     examination = Examination(_texts(run, texts), texts, _classes(run, texts), run.ids)
     try:
         prepared = prepare(training, heldout, examination, settings=settings)

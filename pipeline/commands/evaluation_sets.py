@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from pipeline.planning.outputs import require_local
 from pipeline.run_file.datasets import SPLITS, finished_splits
-from stages.errors import ConfigError, DataError
+from stages.errors import ConfigError
+from stages.loading.arguments import no_rows
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.mapped import map_shard
 from stages.verify.examples import labelled_rows
@@ -80,14 +81,17 @@ def open_heldout(folder: Path, text: str) -> ShardDataset:
     """Return the validation split of a dataset, as it is stored.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or it has no row.
     """
     if SPLITS[1] not in finished_splits(folder):
         raise ConfigError(
             f"--evaluate {text}: {folder} has no validation split; name the folder of a dataset whose"
             " run has validation.fraction above 0"
         )
-    return open_dataset(folder, split=SPLITS[1], shuffle=False)
+    dataset = open_dataset(folder, split=SPLITS[1], shuffle=False)
+    if not len(dataset):
+        raise ConfigError(f"--evaluate {text}: {no_rows(folder, SPLITS[1])}")
+    return dataset
 
 
 def heldout_rows(asked: AskedSet, *, most_tokens: int) -> LabelledRows:
@@ -98,8 +102,6 @@ def heldout_rows(asked: AskedSet, *, most_tokens: int) -> LabelledRows:
         DataError: no row has a label.
     """
     dataset = asked.dataset
-    if not len(dataset):
-        raise DataError(f"--evaluate {asked.text}: its validation split holds no row; hold out more")
     order = np.random.default_rng(0).permutation(len(dataset))
     shards = [_chosen_segments(asked, number) for number in range(len(dataset.manifest.shards))]
     length = max(dataset.widths.stored, dataset.manifest.seq_len) + 1

@@ -35,7 +35,7 @@ from pipeline.commands.hub_card import HUB_CARD, hub_card
 from pipeline.planning.earlier import generation_folders
 from pipeline.planning.outputs import require_local
 from pipeline.report.content import ExportReport
-from pipeline.run_file.datasets import find_dataset, finished_splits
+from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
 from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.system.disk_faults import disk_faults
@@ -46,6 +46,8 @@ from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
+from stages.loading.arguments import no_rows
+from stages.store.manifest import read_manifest
 
 READ_ME = "READ.md"
 FOLDER = "EXPORT"
@@ -154,7 +156,7 @@ def _open(request: ExportRequest, format_: Format) -> list[ExportSource]:
     sources = [open_source(path, split=split, epoch=request.epoch) for split in splits]
     filled = [source for source in sources if source.manifest.totals.rows]
     if not filled:
-        raise ConfigError(f"{request.dataset}/{splits[0]}: holds no row, so nothing to export")
+        raise ConfigError(f"nothing to export: {no_rows(path, splits[0])}")
     return filled
 
 
@@ -279,13 +281,18 @@ def _objective_note(format_: Format, sources: Sequence[ExportSource]) -> Iterato
 
 
 def contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
-    """Say how much of each split there is."""
+    """Say how much of each split there is, also of one that has nothing."""
     for source in sources:
         totals = source.manifest.totals
         if format_.holds is Holds.DOCUMENTS:
             yield f"{source.split}: {totals.documents:,} documents, {totals.tokens:,} tokens"
         else:
             yield f"{source.split}: {totals.rows:,} rows"
+    exported, folder = {source.split for source in sources}, sources[0].reader.folder.parent
+    if SPLITS[0] in exported:
+        for split in finished_splits(folder):
+            if split not in exported and not read_manifest(folder / split).totals.rows:
+                yield f"{split}: 0 rows, so there is no file of it"
 
 
 def _report(

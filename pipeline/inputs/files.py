@@ -230,16 +230,12 @@ def _require_use(source: Source, readers: Collection[Reader]) -> None:
             f"sources.{source.name}.encoding = {source.encoding!r}: all its files are {kinds}, which say"
             " their encoding themselves; leave it out"
         )
-    if source.delimiter is not None and not any(reader.has_delimiter for reader in streams):
-        raise ConfigError(
-            f"sources.{source.name}.delimiter = {source.delimiter!r}: all its files are {kinds}, whose"
-            " fields no character delimits; leave it out"
-        )
-    if source.quoting is not None and not any(reader.quoting for reader in streams):
-        raise ConfigError(
-            f"sources.{source.name}.quoting = {str(source.quoting)!r}: all its files are {kinds}, which"
-            " have no fields that may be quoted; leave it out"
-        )
+    for key, value in (("delimiter", source.delimiter), ("quoting", source.quoting)):
+        if value is not None and not any(reader.has_delimiter for reader in streams):
+            raise ConfigError(
+                f"sources.{source.name}.{key} = {str(value)!r}: all its files are {kinds}, whose fields"
+                " no character delimits; leave it out"
+            )
 
 
 def fields_of(run: RunFile, source: Source) -> FieldMapping:

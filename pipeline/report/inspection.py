@@ -22,6 +22,7 @@ from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.printable import printable
 from stages.columns import keep_columns_of, kept_names
 from stages.errors import ConfigError
+from stages.loading.arguments import no_rows
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.mapped import map_shard
 from stages.objectives.rows import IGNORED
@@ -69,6 +70,8 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
     generation_folders(folder)
     path = find_dataset(folder, dataset)
     rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
+    if not len(rows):
+        raise ConfigError(no_rows(path, split))
     if not 0 <= row < len(rows):
         raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
     shard, number = rows.locate(row)

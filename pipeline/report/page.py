@@ -11,6 +11,7 @@ from pipeline.report.content import PackedContent, RunReport
 from pipeline.report.duplicates import ClusterContent, ClusterDocumentContent
 from pipeline.report.fairness import TextTable, mix_table, parity_picture, parity_table, tokenizer_table
 from pipeline.report.flow import flow_stages, held_out
+from pipeline.report.joined import joined_in
 from pipeline.report.marked import marked
 from pipeline.report.mix_content import MixContent
 from pipeline.report.mix_picture import MOST_DRAWN, draw_shares, draw_windows
@@ -47,6 +48,7 @@ def render_page(report: RunReport) -> str:
         held_out=held_out(report),
         curves=loss_curves,
         gantt=step_times(report["steps"]),
+        joined=joined_in(report),
         lengths_picture=length_bars(report["lengths"]) if "lengths" in report else "",
         text_panels=text_panels(report["texts"]) if "texts" in report else [],
         measured_characters=MEASURED_CHARACTERS,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.planning.kept_plan import read_kept_plan
+from pipeline.report.joined import joined_in_folder, line_of
 from pipeline.report.mixes import (
     add_generations,
     content_of,
@@ -85,7 +86,8 @@ def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
         units = [Path(key).stem for key in storage.list(f"commits/{step}")]
         whole = STEP_COMMIT in units
         steps[step] = {"units": len(units) - whole, "whole": whole}
-    return {**now, "steps": steps}
+    joined = joined_in_folder(folder)
+    return {**now, "steps": steps, **({"joined": joined} if joined else {})}
 
 
 def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
@@ -101,6 +103,8 @@ def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
     console.line(f"{state}{doing}{': ' + now['error'] if 'error' in now else ''}")
     for name, word in now.get("verdicts", {}).items():
         console.line(f"verify {name}: {word.upper()}")
+    if "joined" in now:
+        console.line(line_of(now["joined"]))
     for name, mix in now.get("mix", {}).items():
         console.line(mix_line(name, mix))
     for name, whole in now.get("whole", {}).items():

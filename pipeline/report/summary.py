@@ -21,6 +21,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
+from pipeline.report.joined import joined_warning
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
 from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page
@@ -248,6 +249,8 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     yield section_loss(Scope(file))
     yield short_first(Scope(file))
     yield _nothing_held_out(file, records)
+    tokens = sum(row["tokens"] for row in _languages(records))
+    yield joined_warning(records.get(SPLIT), tokens)
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:
         yield normalization_loss(file.tokenizer.train.normalization)
@@ -266,19 +269,19 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
 
 
 def _nothing_held_out(file: RunFile, records: Records) -> str | None:
-    """Say that there is no validation split though the run file asks for one, or None."""
+    """Say that the validation split has 0 rows though the run file asks for one, or None."""
     split, wanted = records.get(SPLIT), file.validation
     if split is None or split.clusters or not wanted.fraction:
         return None
     if split.candidates:
         return (
             f"validation.max_tokens = {wanted.max_tokens:,}: no document is held out, because the first"
-            " that was drawn has more tokens; raise it"
+            " that was drawn has more tokens, so the validation split has 0 rows; raise it"
         )
     kept = _selections(file, records)[-1].kept
     return (
         f"validation.fraction = {wanted.fraction}: no document is held out, because none of {kept:,} was"
-        " drawn; raise it to have a validation split, or set it to 0"
+        " drawn, so the validation split has 0 rows; raise it, or set it to 0"
     )
 
 

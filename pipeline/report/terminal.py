@@ -22,6 +22,7 @@ from pipeline.report.content import (
 from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.exported import print_export
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
+from pipeline.report.joined import joined_in
 from pipeline.report.mixes import mix_lines
 from pipeline.report.packing import by_source
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
@@ -98,6 +99,8 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         _print_fairness(console, fairness)
     if report["datasets"]:
         console.show(_datasets(report["datasets"]))
+        if line := joined_in(report):
+            console.line(line)
         console.show(_packing(report["packing"]))
         if any("learned" in row for _, row in by_source(report["packing"])):
             console.show(_losses(report["packing"]))
@@ -345,7 +348,7 @@ def print_quick(report: QuickReport, *, as_json: bool) -> None:
     for name, verdict in run["verify"].items():
         _print_verdict(console, name, verdict, run["output"])
     if "validation" not in report["export"]["splits"]:
-        console.line("no document was held out: raise --validation if the trainer wants some")
+        console.line("no document was held out: raise --validation, or validation has 0 rows")
     console.line(f"the run is in {report['work']}; delete it once you need no other format")
     console.line()
     print_export(report["export"], as_json=False)

@@ -91,10 +91,9 @@ class Source(FieldMapping, SourceMix):
     """What a document of a .txt file is: all of it (`file`), or each text between blank lines
     (`blank_line`)."""
     encoding: str = UTF_8
-    """What text, CSV and JSON are written in: utf-8, utf-16, cp1252 or another of Python's codecs, or a
-    label of the web that these do not know, such as iso-2022-jp (WHATWG Encoding Standard). A byte order
-    mark at the beginning of a file is no part of its text. Files in another encoding than
-    UTF-8 are read from front to back, and positions are those of their text in UTF-8."""
+    """What text, CSV and JSON are written in: utf-8, cp1252 or another of Python's codecs, or else a
+    label of the web, such as iso-2022-jp. A byte order mark at the beginning of a file is no part of its
+    text. Files in another encoding are read from front to back; positions are those in UTF-8."""
     license: str | None = None
     """Licence of the texts, carried into the report."""
     dedup: SourceRule = True
@@ -166,9 +165,8 @@ class Ingest(LengthFilter):
     text."""
     max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
     """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it
-    the run stops. A record of a CSV file counts as the lines that it takes. The share is checked over
-    all records, and before that over the first ones, in the order of sources, paths and positions, once
-    there are 1,000."""
+    the run stops. A record of a CSV file counts as its lines. The share is checked over all records, and
+    before that over the first ones, in the order of sources, paths and positions, from 1,000 on."""
 
 
 class TokenizerLimits(Config):

@@ -43,7 +43,7 @@ from pipeline.session.reporting import reported
 from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
-from pipeline.session.witnesses import absent_witnesses
+from pipeline.session.witnesses import absent_witnesses, located_runs
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import SCAN, Commits
 from pipeline.state.journal import STATUS, run_lock
@@ -218,7 +218,8 @@ def _verify_one(
         runner = Runner(scope, plan, execution)
         execution.trusting = True  # what was changed is a finding of the checks
         found = changed_plan(kept, plan, file=output / PLAN)
-        audited = audit(execution, plan, scope, found)
+        witnesses = located_runs(output, kept, generation=number_of(output))
+        audited = audit(execution, plan, replace(scope, earlier=witnesses), found)
         absent = absent_witnesses(output, kept, generation=number_of(output))
         audited = audited.model_copy(update={"missed": (*audited.missed, *absent)})
         for name, step in planned_steps(scope):

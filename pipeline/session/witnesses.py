@@ -6,6 +6,7 @@ says then how many removed documents name a kept document that is not there.
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,9 +14,10 @@ import pyarrow.parquet as pq
 
 from pipeline.planning.earlier import against_of
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
-from pipeline.steps.earlier import KEPT_RUN
+from pipeline.steps.earlier import KEPT_RUN, EarlierRun
 from pipeline.steps.selection import DEDUP_NAME
 from stages.errors import ConfigError, FormatError
+from stages.store.generations import GENERATIONS, generation_name
 
 _REMOVED = "dedup/removed.parquet"
 
@@ -30,9 +32,7 @@ def absent_witnesses(output: Path, kept: KeptPlan, *, generation: int) -> Iterat
         kept: what its run.json says.
         generation: its number.
     """
-    against = against_of(kept)
-    named = against[: len(against) - generation]
-    places = kept.against if len(kept.against) == len(named) else ("",) * len(named)
+    named, places = _named(kept, generation)
     absent = {
         run.dedup: place
         for run, place in zip(named, places, strict=True)
@@ -47,6 +47,37 @@ def absent_witnesses(output: Path, kept: KeptPlan, *, generation: int) -> Iterat
                 f" run {run} (kept_run), {where}. So no check can look at those kept documents; the rows"
                 " of this run stay valid"
             )
+
+
+def located_runs(output: Path, kept: KeptPlan, *, generation: int) -> tuple[EarlierRun, ...]:
+    """Return the runs that run.json names, with the folders of those that are there as they were.
+
+    Args:
+        output: the run's folder.
+        kept: what its run.json says.
+        generation: its number.
+    """
+    _, places = _named(kept, generation)
+    root = output.absolute().parent.parent if generation else output
+    later = [root / GENERATIONS / generation_name(number) for number in range(1, generation)]
+    folders = [*(Path(place) if place else None for place in places), *[root, *later][:generation]]
+    return tuple(
+        replace(run, folder=folder) if folder is not None and _dedup_of(folder) == run.dedup else run
+        for run, folder in zip(against_of(kept), folders, strict=False)  # a folder may have been renamed
+    )
+
+
+def _named(kept: KeptPlan, generation: int) -> tuple[tuple[EarlierRun, ...], tuple[str, ...]]:
+    """Return the runs that the run file names, and their folders; empty where one is not known.
+
+    Earlier versions did not keep the folders: then a path of the run file counts that is absolute.
+    """
+    against = against_of(kept)
+    named = against[: len(against) - generation]
+    asked = kept.against or tuple(kept.run.get("dedup", {}).get("against", ()))
+    if len(asked) != len(named):
+        return named, ("",) * len(named)
+    return named, tuple(place if Path(place).is_absolute() else "" for place in asked)
 
 
 def _dedup_of(folder: Path) -> str | None:

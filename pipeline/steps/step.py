@@ -92,7 +92,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Rule:
+class LaterRule:
     """A rule that a step was given after runs had been made without it.
 
     A run that it changes has it in its fingerprint. A step that was finished before stays done.
@@ -296,7 +296,7 @@ class Step(Generic[R]):
     takes: Takes | None = None
     evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
     """Returns tasks that count its tables again and report findings."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[LaterRule, ...] = ()
     """Rules that came later, in the order in which they came."""
     unit_of: Callable[[str], str] = lambda name: name
     """Returns the unit of the ledger that a commit is of, by the commit's name."""

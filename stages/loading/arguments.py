@@ -74,6 +74,12 @@ def one_of(name: str, value: _Choice, choices: Collection[str]) -> _Choice:
     return value
 
 
+def no_rows(place: object, split: str) -> str:
+    """Return what is said where rows are needed of a split that has none, and the way out."""
+    more = "raise validation.fraction" if split == "validation" else "give the run more documents"
+    return f"{place}: the split {split!r} has 0 rows; {more}, or take another split"
+
+
 def refuse_columns(wanted: Collection[str], there: Collection[str]) -> None:
     """Refuse names that are not all of columns that are there.
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
-from stages.loading.arguments import one_of, whole_number
-from stages.loading.dataset import Batch
+from stages.loading.arguments import no_rows, one_of, whole_number
+from stages.loading.dataset import Batch, ShardDataset
 from stages.loading.order import MAX_SORTED
 from stages.loading.shared_number import MAX_NUMBER
 from stages.loading.walk import Walk, WalkState, read_field
@@ -113,7 +113,7 @@ class Batches(Walk):
             raise ConfigError(f"rank = {rank}: must be at least 0 and below world_size = {world_size}")
         together = batch_size * world_size
         if not len(rows):
-            raise ConfigError("rows: an epoch has none to walk over; give the run more documents")
+            raise ConfigError(f"rows: an epoch has none to walk over{_which(rows)}")
         if last == "drop" and len(rows) < together:
             raise ConfigError(
                 f"batch_size = {batch_size}: {world_size} ranks take {together:,} rows a step, but an"
@@ -286,6 +286,13 @@ class Batches(Walk):
             for ahead in range(further[0], further[-1] + 1)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _which(rows: RowSource) -> str:
+    """Say which split has no rows, and the way out."""
+    if isinstance(rows, ShardDataset):
+        return f". {no_rows(rows.folder, rows.manifest.split)}"
+    return "; give the run more documents"
 
 
 def padded(batch: Batch, size: int, *, pad: int) -> Batch:

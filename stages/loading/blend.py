@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
-from stages.loading.arguments import sound_epoch, whole_number, whole_positions
+from stages.loading.arguments import no_rows, sound_epoch, whole_number, whole_positions
 from stages.loading.dataset import Batch, ShardDataset
 
 MAX_PARTS = 1 << 20
@@ -193,7 +193,7 @@ def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
 def refuse_to_blend(first: ShardDataset, other: ShardDataset) -> None:
     """Refuse datasets whose rows a trainer could not take as one batch."""
     if not len(other):
-        raise ConfigError(f"{other.folder}: no rows to blend")
+        raise ConfigError(f"no rows to blend: {no_rows(other.folder, other.manifest.split)}")
     one, two = first.manifest, other.manifest
     for name in ("seq_len", "attention", "label_convention"):
         a, b = getattr(one, name), getattr(two, name)

@@ -177,6 +177,8 @@ class ShardDataset(Sequence[Batch]):
         if not len(rows) and len(self):  # of the columns that any row has
             one = self._at(epoch, np.zeros(1, np.int64))
             return {name: column[:0] for name, column in one.items()}
+        if not len(rows) and self.manifest.shards:
+            return self._read([ShardRows(0, rows, rows)], epoch)  # no row of a shard that has none
         outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
         if np.count_nonzero(outside):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
@@ -202,8 +204,8 @@ class ShardDataset(Sequence[Batch]):
             FormatError: the first row, which shows the columns there are, was changed.
         """
         self._wanted = None
-        if len(self):
-            refuse_columns(columns, self.batch([0]))
+        there = self.batch([0] if len(self) else [])
+        refuse_columns(columns, there)
         self._wanted = frozenset(columns)
 
     def _read(self, parts: Sequence[ShardRows], epoch: int) -> Batch:

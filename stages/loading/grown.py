@@ -22,6 +22,7 @@ from stages.loading.blend import refuse_to_blend
 from stages.loading.dataset import Batch, ShardDataset
 from stages.loading.dataset import open_dataset as open_one
 from stages.loading.dealt import DealtRows, dealt_rows
+from stages.loading.empty_split import EmptySplit, holds_out
 from stages.loading.split_reader import FileCheck
 from stages.store.folders import entries
 from stages.store.generations import (
@@ -160,6 +161,9 @@ def open_dataset(  # each names one thing that a trainer decides
     later = {number: folder for number, folder in later.items() if _has(folder, split)}
     first = [Path(path)] if not later or _has(Path(path), split) else []
     if not later:
+        if root is not None and not _has(Path(path), split) and holds_out(root):
+            other = open_one(path, check=check, columns=columns)
+            return EmptySplit(other, split, epoch=epoch, shuffle=shuffle)
         return open_one(path, split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns)
     folders = [*first, *later.values()]
     parts = [open_one(one, split=split, shuffle=False, check=check) for one in folders]

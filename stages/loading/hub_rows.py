@@ -41,7 +41,7 @@ def to_iterable_dataset(
         from datasets import Features, IterableDataset, List, Value  # noqa: PLC0415  # an optional package
     except ImportError as error:
         raise ConfigError(f"to_iterable_dataset: needs the package datasets, and {error}") from error
-    first = chosen_columns(rows.batch([0]), columns)
+    first = chosen_columns(rows.batch([0] if len(rows) else []), columns)
     shapes = {name: column.shape[1:] for name, column in first.items()}
     kinds = {name: Value("int64") for name in shapes}
     for name, shape in shapes.items():

@@ -52,7 +52,7 @@ Ends = Mapping[tuple[str, str, int], int]
 
 
 @dataclass(frozen=True)
-class Stage:
+class MixStage:
     """A stage of a curriculum before another."""
 
     mix: DatasetMix
@@ -222,7 +222,7 @@ def _plain_begin(
     return min(seen.get(other.key.order, 0) for other in own if other.key.order[:2] == place)
 
 
-def plain_ends(counts: Sequence[ClassCounts], stages: Sequence[Stage | None]) -> Ends:
+def plain_ends(counts: Sequence[ClassCounts], stages: Sequence[MixStage | None]) -> Ends:
     """Return where the last of some stages would end without weights.
 
     Args:

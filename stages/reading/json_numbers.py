@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 
@@ -26,18 +25,20 @@ _MOST_DIGITS = 4_300
 """That Python makes an integer of."""
 
 
-def loaded(data: bytes) -> Any:
+def loaded(data: bytes) -> object:
     """Return a value of JSON; a number that no float holds is 1e300 or -1e300.
 
     Raises:
         orjson.JSONDecodeError: it is no JSON.
     """
+    found: object
     try:
-        return orjson.loads(data)
+        found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         if _INFINITY not in error.msg:
             raise
-    return orjson.loads(_TOKEN.sub(_held, data))
+        found = orjson.loads(_TOKEN.sub(_held, data))
+    return found
 
 
 def _held(token: re.Match[bytes]) -> bytes:

@@ -64,6 +64,7 @@ def run_content(chosen: Combination) -> dict[str, Any]:
 
 def _source(name: str, source: ChosenSource) -> dict[str, Any]:
     form, content = FORMATS[source.form], {"name": name, "paths": [f"{name}/*"]}
+    content |= form.settings
     split = getattr(form.reader, "split", None)
     columns = {
         "id_column": "id",

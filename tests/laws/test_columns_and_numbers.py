@@ -7,6 +7,7 @@ without a value: it gives what a column of strings that are all null gives (`pya
 
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,18 @@ def test_a_number_of_any_size_costs_no_document_and_keeps_its_digits(
     oracle: Any = json.loads(line, parse_int=str)
     assert found.text == oracle["text"]
     assert found.own_id == (own if len(own) <= 4_300 else None)
+    (value,) = found.values
+    if number.lstrip("-").isdecimal():
+        assert value == (int(number) if len(number) <= 4_300 else None)
+    else:
+        assert value == (None if math.isinf(float(number)) else float(number))
     for kept, wanted in zip(found.kept.texts, (number, inner), strict=True):
         if wanted.lstrip("-").isdecimal():
             assert kept == (wanted if len(wanted) <= MOST_BYTES else None)
-        elif kept is not None:
-            assert float(kept) == float(wanted)
+        else:
+            infinite = math.isinf(float(wanted))
+            assert (kept is None) == infinite, "no double holds it, so it has no text"
+            assert kept is None or float(kept) == float(wanted)
 
 
 def test_a_number_in_a_string_is_a_string_and_what_is_no_json_stays_none() -> None:

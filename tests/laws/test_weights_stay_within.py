@@ -14,7 +14,7 @@ from stages.errors import ConfigError
 from stages.mixing.classes import NO_WEIGHT
 from stages.mixing.config import DatasetMix, SourceMix
 from stages.mixing.drawn import SIGMAS
-from stages.mixing.plan import PlannedMix, Planning, Stage, plain_ends, plan_mix
+from stages.mixing.plan import MixStage, PlannedMix, Planning, plain_ends, plan_mix
 from tests.campaign import some_of
 from tests.laws.drawn_mixes import (
     NAMES,
@@ -44,7 +44,7 @@ def planned(documents: Sequence[Document], stages: Sequence[DatasetMix]) -> list
     counts, largest = counts_of(documents), max((one.tokens for one in documents), default=0)
     for number, mix in enumerate(stages):
         seen = {one.order: one.end for one in found[-1].classes} if found else {}
-        plain = plain_ends(counts, [Stage(one) for one in stages[:number]])
+        plain = plain_ends(counts, [MixStage(one) for one in stages[:number]])
         planning = Planning(plain=plain, largest=largest)
         found.append(plan_mix(counts, mix, dataset="d", seen=seen, planning=planning))
     return found

@@ -8,8 +8,8 @@ import gzip
 import html
 import io
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -81,6 +81,8 @@ class Format:
     kept: Callable[[Any], str | None] = kept_text
     """Returns what of a value goes along."""
     own_id: Callable[[Row], str | None] = lambda row: row["id"]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of a source of such files, where its default does not fit."""
 
     @property
     def has_columns(self) -> bool:
@@ -236,6 +238,7 @@ def _separated(reader: Reader, delimiter: str) -> Format:
         cut=(2, "bad_record"),
         value=_cell,
         kept=lambda value: kept_text(_cell(value)),
+        settings={"quoting": "csv"},
     )
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Rule, Scope, StepPlan
+from pipeline.steps.step import LaterRule, Scope, StepPlan
 from tests.conftest import small_run
 
-FIRST = Rule("first", lambda scope: scope.generation > 0)
-SECOND = Rule("second", lambda _: True)
+FIRST = LaterRule("first", lambda scope: scope.generation > 0)
+SECOND = LaterRule("second", lambda _: True)
 RULED = replace(SPLIT, rules=(FIRST, SECOND))
 BEFORE = {name: StepPlan(name, name, {}, ()) for name in ("dedup", "tokenizer")}
 

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.earlier import MemberNames
 from pipeline.steps.earlier import EarlierRun
-from pipeline.steps.step import Records, Rule, Scope
+from pipeline.steps.step import LaterRule, Records, Scope
 from pipeline.steps.units import NAME, fixed_array, fixed_bytes, from_hex, named_table
 from stages.identity import ID_BYTES
 
 SIDES = "dedup/sides.parquet"
+_NAME = "held-out clusters"
 _VALIDATION, _CLUSTERS = "split/validation.parquet", "dedup/clusters.parquet"
 _SCHEMA = pa.schema(
     [
@@ -33,7 +34,7 @@ _SCHEMA = pa.schema(
         pa.field("held_out", pa.bool_(), nullable=False),
     ]
 )
-Names = NDArray[np.bytes_]
+ClusterNames = NDArray[np.bytes_]
 """Names of clusters, S16."""
 
 
@@ -46,7 +47,7 @@ class KnownSides:
         held_out: (H,) names of clusters that are held out.
     """
 
-    def __init__(self, first: Names, second: Names, held_out: Names) -> None:
+    def __init__(self, first: ClusterNames, second: ClusterNames, held_out: ClusterNames) -> None:
         apart = first != second
         held_out = np.unique(held_out)
         joined = np.concatenate([first[apart], second[apart]])
@@ -57,13 +58,13 @@ class KnownSides:
         held[group[places[2 * count :]]] = True
         self._held_out = held[group]
 
-    def holds_out(self, names: Names) -> NDArray[np.bool_]:
+    def holds_out(self, names: ClusterNames) -> NDArray[np.bool_]:
         """Say of each cluster whether it is held out, or is one with a cluster that is: (N,)."""
         if not len(self._names):
             return np.zeros(len(names), np.bool_)
         places = np.minimum(np.searchsorted(self._names, names), len(self._names) - 1)
-        known: NDArray[np.bool_] = self._names[places] == names
-        return known & self._held_out[places]
+        found: NDArray[np.bool_] = (self._names[places] == names) & self._held_out[places]
+        return found
 
 
 def _groups(count: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -134,7 +135,7 @@ def known_sides(runs: Sequence[EarlierRun], pairs: NDArray[np.bytes_] | None = N
     return KnownSides(*_columns(found), np.concatenate(held))
 
 
-def _columns(found: Sequence[tuple[Names, Names]]) -> tuple[Names, Names]:
+def _columns(found: Sequence[tuple[ClusterNames, ClusterNames]]) -> tuple[ClusterNames, ClusterNames]:
     empty = np.empty(0, NAME)
     return (
         np.concatenate([empty, *(one for one, _ in found)]),
@@ -142,16 +143,16 @@ def _columns(found: Sequence[tuple[Names, Names]]) -> tuple[Names, Names]:
     )
 
 
-def _column(table: pa.Table, name: str) -> Names:
+def _column(table: pa.Table, name: str) -> ClusterNames:
     return _named(fixed_bytes(table.column(name), ID_BYTES))
 
 
-def _named(clusters: NDArray[np.uint8]) -> Names:
-    found: Names = np.ascontiguousarray(clusters).view(NAME).reshape(-1)
+def _named(clusters: NDArray[np.uint8]) -> ClusterNames:
+    found: ClusterNames = np.ascontiguousarray(clusters).view(NAME).reshape(-1)
     return found
 
 
-def _bytes(names: Names) -> NDArray[np.uint8]:
+def _bytes(names: ClusterNames) -> NDArray[np.uint8]:
     return np.ascontiguousarray(names).view(np.uint8).reshape(-1, ID_BYTES)
 
 
@@ -163,9 +164,10 @@ def _in_training(root: Path, _: Records, scope: Scope) -> str | None:
     if not count:
         return None
     return (
-        f"{count:,} documents are in training though their cluster is held out in an earlier"
-        " generation or run: an earlier version did not follow clusters through removed documents. The"
-        " rows stay as they are; to make them anew, run with --replace, or into a new folder"
+        f"rule {_NAME!r}: {count:,} documents are in training though their cluster is held out in an"
+        " earlier generation or run: an earlier version did not follow clusters through removed"
+        " documents. The rows stay as they are. To make them anew, run with --replace, or into a new"
+        " folder"
     )
 
 
@@ -180,4 +182,4 @@ def _kept_in_training(root: Path, known: KnownSides) -> Iterator[int]:
             yield int(np.count_nonzero(kept & known.holds_out(names) & ~np.isin(names, own)))
 
 
-HELD_OUT_CLUSTERS = Rule("held-out clusters", lambda scope: bool(scope.earlier), _in_training)
+HELD_OUT_CLUSTERS = LaterRule(_NAME, lambda scope: bool(scope.earlier), _in_training)

@@ -149,8 +149,7 @@ class PartRecord(UnitRecord):
 def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
     """Read, clean and filter one part, and sign its documents."""
     folder = f"ingest/{part.name}"
-    counts: Counter[str] = Counter()
-    too_long: dict[str, LongValues] = {}
+    counts, too_long = Counter[str](), dict[str, LongValues]()
     received, kept = IdSum(), IdSum()
     reading = Reading(workspace, part)
     filters = part_filters(workspace, part)

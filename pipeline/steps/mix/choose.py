@@ -12,7 +12,7 @@ from pipeline.steps.records import StepRecord
 from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
 from stages.mixing.later import Later, LaterShare, later_shares
-from stages.mixing.plan import Ends, PlannedMix, Planning, Stage, plain_ends, plan_mix
+from stages.mixing.plan import Ends, MixStage, PlannedMix, Planning, plain_ends, plan_mix
 
 MIX_NAME = "mix"
 """The step's name, in front of that of its dataset."""
@@ -35,7 +35,7 @@ class MixChoice:
     """Later rules by which it is planned."""
     later: Later | None = None
     """Of a later generation by the rule for these."""
-    stages: tuple[Stage | None, ...] = ()
+    stages: tuple[MixStage | None, ...] = ()
     """All stages before it, the first one first; None has no mix."""
     largest: int | None = None
     """Tokens of the largest training document, if that was counted."""

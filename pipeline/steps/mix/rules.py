@@ -10,7 +10,7 @@ from pipeline.steps.mix.choose import LATER, MIX_NAME, WITHIN, MixRecord
 from pipeline.steps.mix.count import MixUnit, read_counts
 from pipeline.steps.replayed import replayed_units
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Records, Rule, Scope
+from pipeline.steps.step import LaterRule, Records, Scope
 from pipeline.steps.units import units_of
 from stages.errors import ConfigError
 from stages.mixing.classes import ClassCounts
@@ -129,6 +129,6 @@ def _documents_left_out(root: Path, records: Records, scope: Scope) -> str | Non
 
 
 RULES = (
-    Rule(WITHIN, _weights_beside, _weights_changed_others),
-    Rule(LATER, _shares_later, _documents_left_out, _later_settings),
+    LaterRule(WITHIN, _weights_beside, _weights_changed_others),
+    LaterRule(LATER, _shares_later, _documents_left_out, _later_settings),
 )

@@ -17,7 +17,7 @@ from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from stages.mixing.later import Later
-from stages.mixing.plan import Stage
+from stages.mixing.plan import MixStage
 
 _COUNTING = 512 << 20
 """Bytes that counting a unit takes, and planning: under 300 for each bin that has documents."""
@@ -96,9 +96,9 @@ def _later(job: Job) -> Later | None:
     return Later(earlier, frozenset(job.file.replays))
 
 
-def _stages_before(job: Job) -> tuple[Stage | None, ...]:
+def _stages_before(job: Job) -> tuple[MixStage | None, ...]:
     """Return all stages before a dataset, the first one first."""
-    found: list[Stage | None] = []
+    found: list[MixStage | None] = []
     mix = job.file.mix_of(job.scope.dataset)
     scope = job.scope
     while mix is not None and mix.after is not None:
@@ -110,7 +110,7 @@ def _stages_before(job: Job) -> tuple[Stage | None, ...]:
         mix = job.file.mix_of(before)
         assert mix is not None, "a stage before is asked for where it has a mix"
         record = job.records.of(MIX, before.name)
-        found.append(Stage(mix, later_of(record, job.file.replays)))
+        found.append(MixStage(mix, later_of(record, job.file.replays)))
     return tuple(found[::-1])
 
 

@@ -5,13 +5,14 @@ here, once; no candidate was in the tokenizer's sample.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.earlier import Sides, may_be_held_out
@@ -29,6 +30,7 @@ from pipeline.steps.units import (
     rows_of_bytes,
     tally_of_texts,
 )
+from stages.config import Config
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, tally_of
 from stages.mixing.placement import ValidationConfig, num_shards, validation_hash
@@ -70,10 +72,29 @@ class ValidationChoice:
     """As of `CandidateUnit`: what earlier runs held out is so, whatever `validation` allows."""
 
 
+class Joined(Config):
+    """Documents that are held out because an earlier generation or run holds out their clusters."""
+
+    documents: int = 0
+    tokens: int = 0
+
+
+class JoinedCluster(Joined):
+    """A cluster of such documents."""
+
+    cluster: str
+    """Its name."""
+    document: str
+    """The id of its first document here."""
+
+
 class CountRecord(UnitRecord):
     """Candidates of a unit."""
 
     clusters: int
+    joined: Joined = Joined()
+    """What joins validation because an earlier run holds out its clusters."""
+    largest_joined: JoinedCluster | None = None
 
 
 class SplitRecord(StepRecord):
@@ -89,6 +110,10 @@ class SplitRecord(StepRecord):
     """Of their names."""
     shards: dict[str, int]
     """By split; 0 if there is none."""
+    joined: dict[str, Joined] = Field(default_factory=dict)
+    """By source; sources without such documents are left out."""
+    largest_joined: JoinedCluster | None = None
+    """The one with the most tokens in a unit."""
 
 
 def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
@@ -98,26 +123,67 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
     sides = Sides.read(workspace, work.sides)
     encoder = load_markup(workspace)
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
+    joined = _JoinedCounts()
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     for table in kept_groups(workspace, work.unit, ["id", "text_bytes", *SECTIONED_TEXT]):
         ids = fixed_bytes(table.column("id"), ID_BYTES)
         of_documents = ids if clusters is None else clusters.of(ids)
         names = list(rows_of_bytes(of_documents))
         chosen = may_be_held_out(of_documents, work.seed, config=work.validation, sides=sides)
+        settled = sides.of(of_documents)[1].tolist()
         described = table.select(["id", "text_bytes"])  # a filter copies what it is given, and not texts
         received += tally_of_texts(described)
         held_out += tally_of_texts(described.filter(pa.array(chosen, pa.bool_())))
         others += tally_of_texts(described.filter(pa.array([not one for one in chosen], pa.bool_())))
         for row, cluster in enumerate(names):
             if chosen[row]:
-                counts[cluster][0] += sum(token_counts(encoder, table.slice(row, 1))) + 1
+                tokens = sum(token_counts(encoder, table.slice(row, 1))) + 1
+                counts[cluster][0] += tokens
                 counts[cluster][1] += table.column("text_bytes")[row].as_py()
+                if settled[row]:
+                    joined.add(cluster, ids[row].tobytes(), tokens)
     clusters_ = sorted(counts)
     rows = np.array([counts[name] for name in clusters_], np.int64).reshape(-1, 2)
     found = np.array(clusters_, NAME).view(np.uint8).reshape(-1, ID_BYTES)
     _write(workspace, _counts_key(work.unit), _Counts(found, rows[:, 0], rows[:, 1]))
     flow = Flow(input=received, output=held_out + others)
-    return CountRecord(clusters=len(counts), flow=flow)
+    return CountRecord(clusters=len(counts), flow=flow, joined=joined.all, largest_joined=joined.largest)
+
+
+class _JoinedCounts:
+    """Documents of a unit that join validation, counted by cluster."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[bytes, JoinedCluster] = {}
+
+    def add(self, cluster: bytes, document: bytes, tokens: int) -> None:
+        """Count a document."""
+        known = self._clusters.get(cluster)
+        first = document.hex() if known is None else known.document
+        self._clusters[cluster] = JoinedCluster(
+            documents=1 + (known.documents if known else 0),
+            tokens=tokens + (known.tokens if known else 0),
+            cluster=cluster.hex(),
+            document=first,
+        )
+
+    @property
+    def all(self) -> Joined:
+        """What all clusters have together."""
+        each = self._clusters.values()
+        return Joined(
+            documents=sum(one.documents for one in each), tokens=sum(one.tokens for one in each)
+        )
+
+    @property
+    def largest(self) -> JoinedCluster | None:
+        """The cluster with the most tokens."""
+        return largest_of(self._clusters.values())
+
+
+def largest_of(clusters: Iterable[JoinedCluster]) -> JoinedCluster | None:
+    """Return the cluster with the most tokens, of equal ones the first by name."""
+    return min(clusters, key=lambda one: (-one.tokens, one.cluster), default=None)
 
 
 def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitRecord:

@@ -15,10 +15,12 @@ from pipeline.steps.selection import SELECTING, kept_units, last_selecting, sele
 from pipeline.steps.split.choice import (
     CandidateUnit,
     CountRecord,
+    Joined,
     SplitRecord,
     ValidationChoice,
     choose_validation,
     count_candidates,
+    largest_of,
 )
 from pipeline.steps.split.recount import recount_held_out
 from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work
@@ -81,7 +83,24 @@ def _work(job: Job) -> Work[SplitRecord]:
     task = job.task("choose", choose_validation, choice)
     chosen = yield Phase("choose the validation split", [task], Where.DRIVER)
     by_unit = {unit.removeprefix(_COUNT): commit for unit, commit in counted.items()}
-    return Whole(chosen[task.unit].read(SplitRecord), flows_of(read_all(by_unit, CountRecord)))
+    counts = read_all(by_unit, CountRecord)
+    joined = _joined(units, counts)
+    largest = largest_of(one.largest_joined for one in counts.values() if one.largest_joined)
+    record = chosen[task.unit].read(SplitRecord)
+    record = record.model_copy(update={"joined": joined, "largest_joined": largest})
+    return Whole(record, flows_of(counts))
+
+
+def _joined(units: Sequence[Unit], counts: Mapping[str, CountRecord]) -> dict[str, Joined]:
+    """Return by source what joins validation; sources without such documents are left out."""
+    found: dict[str, Joined] = {}
+    for unit in units:
+        own, before = counts[unit.commit_name].joined, found.get(unit.source, Joined())
+        if own.documents:
+            found[unit.source] = Joined(
+                documents=before.documents + own.documents, tokens=before.tokens + own.tokens
+            )
+    return found
 
 
 def _evidence(evidence: Evidence) -> Iterator[Task]:

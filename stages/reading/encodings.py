@@ -22,6 +22,8 @@ _KNOWN = re.compile(
     r"|gb2312|gbk|gb18030|big5(hkscs)?|euc_\w+|shift_jis\w*|johab"
 )
 """As Python's codecs name them. None has states, which a bad byte would change for all that follows."""
+_LATER_NAMES = {"windows-31j": "cp932"}
+"""What Python knows from 3.13 on, so that a name means the same for every version."""
 _WEB = "whatwg-"
 """Begins the names of encodings that Python's codecs do not know, with the tables of browsers."""
 _UNICODE = {UTF_8: UTF_8, UTF_16_LE: "utf-16-le", UTF_16_BE: "utf-16-be"}
@@ -46,6 +48,7 @@ def known_encoding(name: str) -> str:
     Raises:
         ValueError: it is none that is read.
     """
+    name = _LATER_NAMES.get(name.lower().replace("_", "-"), name)
     try:
         found = codecs.lookup(name).name.removesuffix("-sig")
     except (LookupError, ValueError):

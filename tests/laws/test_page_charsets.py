@@ -96,8 +96,12 @@ def test_a_meta_element_is_found_wherever_it_is(long: int) -> None:
         assert "川" in decoded_page(filler + meta + JIS)
         assert "川" in decoded_page(filler + b"<title>&lt;</title></head><body>" + meta + JIS)
         assert "川" not in decoded_page(filler + b"a" * 1_024 + b"<!-- " + meta + b" -->" + JIS)
-        hidden = b"a" * 1_024 + b"<script>'" + meta + b"'</script>"
-        assert "川" not in decoded_page(filler + hidden + JIS)
+        for name in (b"script", b"style", b"title", b"textarea", b"xmp", b"iframe", b"noframes"):
+            hidden = b"a" * 1_024 + b"<%s>%s</%s>" % (name, meta, name)
+            assert "川" not in decoded_page(filler + hidden + JIS)
+        cut = filler + b"a" * 1_024 + JIS + meta[:-1]
+        assert "川" not in decoded_page(cut)
+        assert "川" in decoded_page(cut + b">")
 
 
 def test_a_label_of_a_parsed_element_outranks_one_in_a_script_or_a_declaration_of_xml() -> None:
@@ -138,6 +142,9 @@ def test_seven_bits_that_need_a_label_that_is_not_read_are_named(label: str) -> 
         decoded_page(f"<meta charset={label}><p>~{{VPND~}}\x1b$A".encode())
     with pytest.raises(CharsetError, match=repr(label)):
         decoded_text(b"~{VPND~} \x1b$A", label)
+    for seven_bits in (b"~{VPND~}", b"\x1b$A", b"\x0eA\x0f"):
+        with pytest.raises(CharsetError, match=repr(label)):
+            decoded_text(seven_bits, label)
 
 
 def test_a_drop_names_the_label_because_of_which_a_page_is_not_read() -> None:

@@ -180,6 +180,11 @@ def test_a_byte_that_is_no_character_costs_its_record_alone(name: str) -> None:
             broken.decode()
 
 
+def test_letters_of_a_label_are_ascii() -> None:
+    assert web_encoding("KOI8-R") == "koi8-r"
+    assert web_encoding("\u212aoi8-r") is None
+
+
 def test_names_that_were_read_before_mean_what_they_meant() -> None:
     for name, known in (
         ("latin-1", "iso8859-1"),

@@ -122,6 +122,10 @@ def test_every_label_is_an_encoding_of_a_source_that_reads_its_text() -> None:
     assert read > 200
 
 
+def test_an_ascii_byte_behind_a_bad_one_is_a_character() -> None:
+    assert stream(b"\x81[a", "euc-kr", []) == "\udc81[a"
+
+
 def test_a_state_that_is_left_open_is_said_of_each_of_its_lines() -> None:
     data = b"\x1b$B@n\nabcd\n\x1b(Bok\n\x1b$B@n\x1b(B\n"
     first, second, third, last, _ = stream(data, STATEFUL, []).split("\n")

@@ -176,7 +176,8 @@ campaign: setup
 losses: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
 	  tests/laws/test_delimited_dialects.py tests/laws/test_columns_and_numbers.py tests/laws/test_warc_bodies.py \
-	  tests/laws/test_web_encodings.py tests/laws/test_generations_missing.py tests/laws/test_generations_replaced.py \
+	  tests/laws/test_web_encodings.py tests/laws/test_web_streams.py tests/laws/test_page_charsets.py \
+	  tests/laws/test_generations_missing.py tests/laws/test_generations_replaced.py \
 	  tests/laws/test_lineage.py tests/laws/test_growth_sides.py tests/laws/test_weights_stay_within.py \
 	  tests/laws/test_later_generations_keep.py tests/pipeline/test_mix_rules.py tests/laws/test_earlier_runs.py
 

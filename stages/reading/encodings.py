@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from stages.reading.faults import ContentError
-from stages.reading.web_encodings import REPLACEMENT, WebDecoder, web_encoding
+from stages.reading.web_decoder import WebDecoder
+from stages.reading.web_encodings import REPLACEMENT, UTF_16_BE, UTF_16_LE, web_encoding
 
 UTF_8 = "utf-8"
 _KNOWN = re.compile(
@@ -21,8 +22,12 @@ _KNOWN = re.compile(
     r"|gb2312|gbk|gb18030|big5(hkscs)?|euc_\w+|shift_jis\w*|johab"
 )
 """As Python's codecs name them. None has states, which a bad byte would change for all that follows."""
+_LATER_NAMES = {"windows-31j": "cp932"}
+"""What Python knows from 3.13 on, so that a name means the same for every version."""
 _WEB = "whatwg-"
 """Begins the names of encodings that Python's codecs do not know, with the tables of browsers."""
+_UNICODE = {UTF_8: UTF_8, UTF_16_LE: "utf-16-le", UTF_16_BE: "utf-16-be"}
+"""Of the web too, and read by Python's codecs."""
 _MARKS = {
     b"\xff\xfe\0\0": ("utf-32", "utf-32-le"),
     b"\0\0\xfe\xff": ("utf-32", "utf-32-be"),
@@ -43,6 +48,7 @@ def known_encoding(name: str) -> str:
     Raises:
         ValueError: it is none that is read.
     """
+    name = _LATER_NAMES.get(name.lower().replace("_", "-"), name)
     try:
         found = codecs.lookup(name).name.removesuffix("-sig")
     except (LookupError, ValueError):
@@ -61,7 +67,9 @@ def known_encoding(name: str) -> str:
 def _web_encoding(name: str) -> str | None:
     """Return "whatwg-" and the encoding that a label of the web means; None if it means none."""
     found = web_encoding(name.removeprefix(_WEB))
-    return None if found in (None, REPLACEMENT) else f"{_WEB}{found}"
+    if found is None or found == REPLACEMENT:
+        return None
+    return _UNICODE.get(found, f"{_WEB}{found}")
 
 
 def transcoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:

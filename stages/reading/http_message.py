@@ -22,6 +22,8 @@ HEAD_END = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 _STATUS = re.compile(r"(?:HTTP|ICY)(?:/[\d.]+)?[ \t]+(\d{3})(?!\d)", re.IGNORECASE)
 _ELEMENT = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
+_CHARSET = re.compile(r""";\s*charset\s*=\s*(?:["']([^"']*)|([^;,\s]*))""", re.IGNORECASE)
+"""A parameter of that name, which some servers write with single quotes or spaces."""
 _MOST_DIGITS = 18
 
 
@@ -117,5 +119,6 @@ def elements(fields: Fields, name: str) -> list[str]:
 def content_type(value: str | None) -> tuple[str, str]:
     """Return the type and the charset of a Content-Type: "text/HTML; charset=X" -> text/html, x."""
     kind, _, rest = (value or "").partition(";")
-    _, _, charset = rest.lower().partition("charset=")
-    return kind.strip().lower(), charset.partition(";")[0].strip(" \"'")
+    found = _CHARSET.search(f";{rest}")
+    charset = "" if found is None else found[1] or found[2] or ""
+    return kind.strip().lower(), charset.strip().lower()

@@ -23,7 +23,7 @@ from stages.reading.html import RESILIPARSE, parse_page
 from stages.reading.http_message import Message, content_type, message_of, value_of
 from stages.reading.lines import Line
 from stages.reading.noticed import WARC_TRUNCATED
-from stages.reading.page_charset import CharsetError, decoded_page
+from stages.reading.page_charset import CharsetError, decoded_text
 from stages.reading.reader import Library, StreamReader
 from stages.reading.records import FieldMapping, RawDocument, Record, too_large
 from stages.reading.text import parse_text
@@ -101,7 +101,7 @@ class Warc:
     def _text(self, line: Line, charset: str) -> Record:
         """Return the document of a plain text in a charset that its record names."""
         try:
-            data = decoded_page(line.data, charset).encode()
+            data = decoded_text(line.data, charset).encode()
         except CharsetError as error:
             return Drop(line.number, line.position, DropReason.BAD_CHARSET, f"a text that {error}")
         except ValueError as error:

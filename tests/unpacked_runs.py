@@ -27,3 +27,8 @@ def unpack_run(name: str, folder: Path) -> Path:
     ):
         archive.extractall(place, filter="data")
     return place
+
+
+def generation_of(folder: Path, number: int) -> Path:
+    """Return the folder of a generation of an unpacked run; 0 is the run's own."""
+    return folder / "out" / "generations" / f"{number:04d}" if number else folder / "out"

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.inputs.places import Place
+from stages.store.generations import GENERATIONS
 
 TRIAL = ".inputs"
 """Behind the name of a run's folder: the folder of what is read in a trial."""
 COMMITS, LOG = "commits", "log.jsonl"
 """What the folder of every run has."""
-_GENERATIONS = "generations"
 
 
 def own_folders(output: Path | None) -> tuple[Path, ...]:
@@ -21,7 +21,7 @@ def own_folders(output: Path | None) -> tuple[Path, ...]:
     if output is None:
         return ()
     place = Path(os.path.realpath(output))
-    top = place.parent.parent if place.parent.name == _GENERATIONS else place
+    top = place.parent.parent if place.parent.name == GENERATIONS else place
     return top, Path(f"{top}{TRIAL}")
 
 

@@ -20,7 +20,7 @@ from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.lineage import KEEPING, digest_before
+from pipeline.steps.lineage import KEEPING, digest_of
 from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
@@ -58,24 +58,18 @@ def generation_folders(output: Path) -> list[Path]:
 def _require_chain(output: Path, folders: Sequence[Path]) -> None:
     """Refuse a generation that was decided against others than those before it.
 
-    What a deduplication was made against stands in run.json: fingerprints of ingest and dedup, those of
-    earlier generations last.
+    What a deduplication was made against is in run.json: fingerprints of ingest and dedup, those of
+    earlier generations last, and a digest of the generation before.
 
     Raises:
         FormatError: names the generation.
     """
-    identities: list[tuple[str, str] | None] = [_identity(output)]
+    kept = _kept(output)
+    identities = [_identity(kept)]
+    digest = digest_of(output, None, KEEPING) if folders else None
     for number, folder in enumerate(folders, 1):
         kept = _kept(folder)
-        wanted = None if kept is None else kept.generation
-        against = () if kept is None else against_of(kept)
-        own = [(run.ingest, run.dedup) for run in against[-number:]]
-        fits = len(own) == number and all(
-            known in (None, one) for known, one in zip(identities, own, strict=True)
-        )
-        before = None if kept is None or kept.after is None else digest_before(folder, number, KEEPING)
-        rests = before is None or kept is None or kept.after == before
-        if (against and not fits) or wanted not in (None, number) or not rests:
+        if kept is not None and not _fits(kept, number, identities, digest):
             raise missing_generation(
                 output,
                 number,
@@ -83,12 +77,32 @@ def _require_chain(output: Path, folders: Sequence[Path]) -> None:
                 why="was made after other generations than those before it: it is of another run, or its"
                 " number was another one",
             )
-        identities.append(_identity(folder))
+        identities.append(_identity(kept))
+        digest = None if digest is None else digest_of(folder, digest, KEEPING)
 
 
-def _identity(folder: Path) -> tuple[str, str] | None:
+def _fits(
+    kept: KeptPlan, number: int, before: Sequence[tuple[str, str] | None], digest: str | None
+) -> bool:
+    """Say whether a generation was made after those before it, as far as its run.json says.
+
+    Args:
+        kept: what that says.
+        number: of its folder.
+        before: fingerprints of ingest and dedup of those before it; None where they are not known.
+        digest: of the one before; None if it is not known.
+    """
+    against = against_of(kept)
+    own = [(run.ingest, run.dedup) for run in against[-number:]]
+    decided = not against or (
+        len(own) == number and all(known in (None, one) for known, one in zip(before, own, strict=True))
+    )
+    rests = None in (kept.after, digest) or kept.after == digest
+    return decided and rests and kept.generation in (None, number)
+
+
+def _identity(kept: KeptPlan | None) -> tuple[str, str] | None:
     """Return the fingerprints of a run's ingest and dedup; None if they are not known."""
-    kept = _kept(folder)
     if kept is None or not {INGEST.name, DEDUP_NAME} <= kept.steps.keys():
         return None
     return kept.steps[INGEST.name].fingerprint, kept.steps[DEDUP_NAME].fingerprint

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from pipeline.planning.generations import number_of
 from pipeline.report.content import RunReport
 from pipeline.report.fairness import TextTable
 from pipeline.report.mix_content import MixContent, StageContent, WholeContent, WholeSourceContent
@@ -17,7 +18,6 @@ from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import FormatError
 from stages.mixing.audit import add_classes
 from stages.mixing.audited import AuditedSource, MixAudit, PackedClass
-from stages.store.generations import GENERATIONS
 
 TRAIN = "train"
 """The split that a mix is of."""
@@ -102,9 +102,10 @@ def wholes_of(
         packed: what the rows of each of its datasets hold.
         mixes: of its datasets, of those that have one.
     """
-    if output.parent.name != GENERATIONS or not output.name.isdecimal():
+    number = number_of(output)
+    if not number:
         return {}
-    first, number = output.parent.parent, int(output.name)
+    first = output.parent.parent
     earlier = [first, *(path for path in sorted(output.parent.iterdir()) if _is_before(path, number))]
     return add_generations([*(packed_of(verdicts_in(folder)) for folder in earlier), packed], mixes)
 

@@ -46,7 +46,7 @@ def lineage_of(root: Path, number: int) -> Lineage:
         number: its number; 0 is a run's own.
     """
     after = digest_before(root, number)
-    return Lineage(number=number, digest=_digest(root, after) or "", after=after)
+    return Lineage(number=number, digest=digest_of(root, after) or "", after=after)
 
 
 def digest_before(root: Path, number: int, steps: Collection[str] = _DECIDING) -> str | None:
@@ -60,13 +60,20 @@ def digest_before(root: Path, number: int, steps: Collection[str] = _DECIDING) -
     if not number:
         return None
     folder = root.resolve().parent
-    before = folder.parent if number == 1 else folder / generation_name(number - 1)
-    after = digest_before(before, number - 1, steps)
-    return None if number > 1 and after is None else _digest(before, after, steps)
+    digest = digest_of(folder.parent, None, steps)
+    for one in range(1, number):
+        digest = None if digest is None else digest_of(folder / generation_name(one), digest, steps)
+    return digest
 
 
-def _digest(root: Path, after: str | None, steps: Collection[str] = _DECIDING) -> str | None:
-    """Return the digest of a generation; None if what it decided is not whole, or damaged."""
+def digest_of(root: Path, after: str | None, steps: Collection[str] = _DECIDING) -> str | None:
+    """Return the digest of a generation; None if what it decided is not whole, or damaged.
+
+    Args:
+        root: its folder.
+        after: the digest of the one before; None for a run's own.
+        steps: names of those that the digest is of.
+    """
     commits = Commits(LocalStorage(root))
     try:
         decided = [one for name in steps if (one := _decided(commits, name)) is not None]

@@ -31,7 +31,7 @@ from stages.store.generations import (
     numbered_generations,
     require_no_gap,
 )
-from stages.store.manifest import MANIFEST_NAME
+from stages.store.manifest import MANIFEST_NAME, read_manifest
 
 _DATASETS, _TRAIN, _VALIDATION = "datasets", "train", "validation"
 
@@ -225,9 +225,12 @@ def _is_made(folder: Path) -> bool:
 
 
 def _has(folder: Path, split: str) -> bool:
-    """Say whether a dataset has a split, whole or not.
+    """Say whether a dataset must have a split.
 
-    A generation that an earlier version made has no validation split if nothing was held out.
+    A generation that an earlier version made, whose manifests have no lineage, has no validation split
+    if nothing was held out.
     """
-    made = split == _VALIDATION and (folder / _TRAIN / MANIFEST_NAME).exists()
-    return not made or (folder / split).exists()
+    if split != _VALIDATION or (folder / split).exists():
+        return True
+    made = (folder / _TRAIN / MANIFEST_NAME).exists()
+    return not made or read_manifest(folder / _TRAIN).lineage is not None

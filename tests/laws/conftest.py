@@ -1,6 +1,8 @@
 """What tests of laws share."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,3 +19,10 @@ def few_redrawn() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawn, "_REDRAWN", 32)
         yield
+
+
+@pytest.fixture
+def copied(grown: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy, which a test may change, of the grown run of its module."""
+    yield Path(shutil.copytree(grown, tmp_path / "copy"))
+    shutil.rmtree(tmp_path / "copy")

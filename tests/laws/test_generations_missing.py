@@ -6,7 +6,7 @@ generations is the run before it grew, and is accepted.
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import shardmill
 from stages.errors import FormatError
 from tests.called import called
 from tests.campaign import some_of
+from tests.unpacked_runs import generation_of as place
 from tests.unpacked_runs import unpack_run
 
 NUMBERS = (1, 2, 3)
@@ -38,18 +39,6 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(folder / "later" / "d3.jsonl", folder / "in")
     assert called(*COMMANDS["run"], cwd=folder).returncode == 0
     return folder
-
-
-@pytest.fixture
-def copied(grown: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy of it that a test may change."""
-    yield Path(shutil.copytree(grown, tmp_path / "copy"))
-    shutil.rmtree(tmp_path / "copy")
-
-
-def place(folder: Path, number: int) -> Path:
-    """Return the folder of a generation."""
-    return folder / "out" / "generations" / f"{number:04d}"
 
 
 def answers(folder: Path) -> dict[str, subprocess.CompletedProcess[str]]:

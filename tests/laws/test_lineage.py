@@ -7,16 +7,17 @@ function of content: not of the folder, nor of how often datasets were made agai
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 import shardmill
-from stages.errors import FormatError
+from stages.errors import ConfigError, FormatError
 from stages.store.manifest import read_manifest
 from tests.called import called
 from tests.campaign import some_of
+from tests.unpacked_runs import generation_of as place
 from tests.unpacked_runs import unpack_run
 
 NUMBERS = (1, 2, 3)
@@ -46,18 +47,6 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def copied(grown: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy of it that a test may change."""
-    yield Path(shutil.copytree(grown, tmp_path / "copy"))
-    shutil.rmtree(tmp_path / "copy")
-
-
-def place(folder: Path, number: int) -> Path:
-    """Return the folder of a generation; 0 is the run's own."""
-    return folder / "out" / "generations" / f"{number:04d}" if number else folder / "out"
-
-
 def assert_refused(folder: Path, number: int) -> None:
     """Hold the loader, `status` and `verify` to refusing a folder by the number of a generation."""
     with pytest.raises(FormatError, match=f"generation {number:04d} "):
@@ -66,6 +55,15 @@ def assert_refused(folder: Path, number: int) -> None:
         done = called(*command, cwd=folder)
         assert done.returncode == 2, (command, done.stdout, done.stderr)
         assert f"generation {number:04d} " in done.stderr, command
+
+
+@pytest.mark.parametrize("number", [0, *NUMBERS])
+def test_a_validation_split_that_is_taken_away_is_missed(number: int, copied: Path) -> None:
+    shutil.rmtree(place(copied, number) / "datasets" / "clm" / "validation")
+    path = copied / "out" / "datasets" / "clm"
+    assert len(shardmill.open_dataset(path)) > 0
+    with pytest.raises((ConfigError, FormatError), match="validation"):
+        shardmill.open_dataset(path, split="validation")
 
 
 def test_each_dataset_names_the_generation_before_it(grown: Path) -> None:

@@ -283,7 +283,7 @@ def _after(state: _Reading, part: bytes, delimiter: bytes) -> _Reading:
 
 def _reader(name: str, ending: str, delimiter: bytes, quoting: Quoting) -> StreamReader:
     opening = partial(Delimited, delimiter=delimiter, quoting=quoting)
-    return StreamReader(name, (ending,), opening, has_delimiter=True, quoting=quoting)
+    return StreamReader(name, (ending,), opening, quoting=quoting)
 
 
 CSV = _reader("CSV", ".csv", b",", Quoting.CSV)

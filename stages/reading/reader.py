@@ -126,14 +126,17 @@ class StreamReader:
     """Whether it is text in one encoding, which a source may declare."""
     is_whole: bool = False
     """Whether a file is one document, of which a line says nothing."""
-    has_delimiter: bool = False
-    """Whether fields are delimited by a character that a source may declare."""
     has_lists: bool = False
     """Whether a field may hold a list of objects, such as the messages of a dialogue."""
     quoting: Quoting | None = None
-    """What a quote means in delimited text, unless its source says it."""
+    """What a quote means unless its source says it; None of what is no delimited text."""
     split: TextSplit | None = None
     """The `text_split` of a source for which it is the reader; None for any."""
+
+    @property
+    def has_delimiter(self) -> bool:
+        """Whether fields are delimited by a character that a source may declare."""
+        return self.quoting is not None
 
 
 Reader = TableReader | StreamReader

@@ -12,6 +12,8 @@ from stages.store.generations import GENERATIONS
 
 TRIAL = ".inputs"
 """Behind the name of a run's folder: the folder of what is read in a trial."""
+REPLACEMENT = ".replacement"
+"""In a run's folder, the folder of the run that is to take its place and that of its generations."""
 COMMITS, LOG = "commits", "log.jsonl"
 """What the folder of every run has."""
 
@@ -21,6 +23,7 @@ def own_folders(output: Path | None) -> tuple[Path, ...]:
     if output is None:
         return ()
     place = Path(os.path.realpath(output))
+    place = place.parent if place.name == REPLACEMENT else place
     top = place.parent.parent if place.parent.name == GENERATIONS else place
     return top, Path(f"{top}{TRIAL}")
 

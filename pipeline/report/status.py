@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.planning.kept_plan import read_kept_plan
 from pipeline.report.joined import joined_in_folder, line_of
 from pipeline.report.mixes import (
@@ -49,6 +50,7 @@ def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
         print_json({**own, **({"generations": dict(zip(names, later, strict=True))} if later else {})})
         return
     console = PlainConsole()
+    _print_replacement(console, next(iter(found)) / REPLACEMENT)
     if later:
         console.line(_generations_line(list(found)))
         console.line()
@@ -57,6 +59,15 @@ def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
             console.line()
             console.line(f"generation {int(folder.name)}, in {folder}:")
         _print_one_status(console, content)
+
+
+def _print_replacement(console: PlainConsole, beside: Path) -> None:
+    """Say that a run is made that is to replace a run and its generations, if one is."""
+    if beside.exists():
+        console.line(
+            f"a run that is to replace this one and its generations is in {beside}: until it is whole,"
+            " nothing here changes"
+        )
 
 
 def _generations_line(folders: Sequence[Path]) -> str:

@@ -4,14 +4,12 @@ Other settings or files that change what is read or kept decide every generation
 become one run. Other changes make the same steps again in each generation.
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pipeline.planning.plan import State, StepStatus
 from pipeline.state.commits import Commits
-from pipeline.state.journal import Journal
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import SELECTING
@@ -59,20 +57,6 @@ def with_replacement(output: Path, statuses: Sequence[StepStatus]) -> list[StepS
         again = ", ".join(one.step.name for one in statuses if one.state is State.STALE)
         deleted = f"{again} and what reads it are made again in each generation; all else stays"
     return [replace(one, replaced=deleted) if one.state is State.STALE else one for one in statuses]
-
-
-def delete_generations(output: Path, journal: Journal) -> None:
-    """Delete the later generations of a folder, the last first.
-
-    A kill on the way leaves the first ones whole: the run before it grew that far.
-    """
-    for folder in reversed(_generations(output)):
-        hidden = folder.with_name(f".{folder.name}.deleted")
-        shutil.rmtree(hidden, ignore_errors=True)
-        folder.rename(hidden)
-        shutil.rmtree(hidden)
-    shutil.rmtree(output / GENERATIONS)
-    journal.log("replace", step=GENERATIONS)
 
 
 def _generations(output: Path) -> list[Path]:

@@ -33,12 +33,13 @@ from pipeline.session.audit import audit, changed_plan
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
 from pipeline.session.opening import open_execution
-from pipeline.session.replacing import (
-    decides_again,
-    delete_generations,
-    deleted_generations,
-    with_replacement,
+from pipeline.session.replacement import (
+    begin_replacement,
+    finish_replacement,
+    mark_whole,
+    waits_for_exchange,
 )
+from pipeline.session.replacing import decides_again, deleted_generations, with_replacement
 from pipeline.session.reporting import reported
 from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
@@ -55,7 +56,6 @@ from pipeline.steps.table import NAMES, planned_steps, step_needs
 from pipeline.system.disk_faults import disk_faults, making
 from stages.errors import ConfigError, Stopped, VerificationError
 from stages.store.folders import entries
-from stages.store.generations import GENERATIONS
 
 _NAMED = 3
 
@@ -126,15 +126,34 @@ def run_session(request: RunRequest, *, stream: TextIO | None, verbose: bool = F
     Raises:
         ShardmillError: as its message says; what is committed stays.
     """
+    if waits_for_exchange(request.output):
+        with disk_faults(request.output), run_lock(request.output):
+            finish_replacement(request.output)
     own, *later = generation_requests(request)
     if later and request.replace and decides_anew(own):
         own, later = request, []  # as one run over all files
+    if own.replace and own.files is None and (deleted := deleted_generations(own.output)):
+        if stream is not None:
+            print(f"--replace: {deleted}, once that run is whole", file=stream)
+        return _replaced_run(own, stream=stream, verbose=verbose)
     report = _run_one(own, stream=stream, verbose=verbose)
     if not later:
         return report
     with run_lock(own.output):  # nobody changes what later generations are decided against
         reports = {one.output.name: _run_one(one, stream=stream, verbose=verbose) for one in later}
     return _with_generations(report, reports)
+
+
+def _replaced_run(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> RunReport:
+    """Make one run of a folder and its generations beside them; whole, it takes their place."""
+    with disk_faults(request.output), run_lock(request.output):
+        beside = begin_replacement(request.output)
+        report = _run_one(replace(request, output=beside), stream=stream, verbose=verbose)
+        if not report["passed"]:  # it failed, or goes only as far as asked
+            return report
+        mark_whole(request.output)
+        finish_replacement(request.output)
+    return _run_one(replace(request, replace=False), stream=stream, verbose=verbose)
 
 
 def decides_anew(request: RunRequest) -> bool:
@@ -282,10 +301,6 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     before = _last_plan(request.output)
     if request.replace:
         remove_report(request.output)
-    if request.replace and request.files is None and (request.output / GENERATIONS).exists():
-        if deleted := deleted_generations(request.output):
-            execution.progress.note(f"--replace: {deleted}")
-        delete_generations(request.output, execution.journal)
     status = status_of(steps, execution.commits, before=before)
     _settle_stale(request, execution, with_replacement(request.output, status))
     settle_damage(execution, plan, replace=request.replace)

@@ -1,12 +1,17 @@
 """`--replace` says before it works what it makes again of generations, and which it deletes."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from pipeline.inputs.own_files import REPLACEMENT
+from pipeline.run_file.load import load_run_file
+from pipeline.session.session import RunRequest, run_session
 from tests.called import called
+from tests.campaign import some_of
 from tests.unpacked_runs import unpack_run
 
 RUN = ("run", "run.toml", "--output", "out", "--workers", "0")
@@ -28,6 +33,7 @@ def stored(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted((folder / "out").rglob("datasets/**/input_ids.npy"))
+        if REPLACEMENT not in path.parts
     }
 
 
@@ -51,7 +57,9 @@ def test_what_decides_documents_deletes_generations_and_says_so_first(grown: Pat
     done = called(*RUN, *DECIDES, "--replace", cwd=grown)
     assert done.returncode == 0, done.stderr
     assert DELETED in done.stderr
-    assert done.stderr.index(DELETED) < done.stderr.index("read and clean")
+    assert done.stderr.index(DELETED) < done.stderr.index("find near-duplicates")
+    assert not (grown / "out" / REPLACEMENT).exists()
+    assert called("verify", "out", "--workers", "0", cwd=grown).returncode == 0
     assert not (grown / "out" / "generations").exists()
 
 
@@ -65,6 +73,8 @@ def test_what_packs_rows_keeps_generations(grown: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
+        ("--set", "sources.web.text_column=absent"),
+        ("--set", "tokenizer.train.vocab_size=900000"),
         ("--set", "resources.memory=64MiB"),
         ("--set", "tokenizer.path=absent.model"),
         ("--until", "draw"),
@@ -77,6 +87,48 @@ def test_a_run_that_is_refused_deletes_nothing(wrong: tuple[str, ...], grown: Pa
     refused = called(*RUN, *DECIDES, *wrong, "--replace", cwd=grown)
     assert refused.returncode == 2, refused.stderr
     assert stored(grown) == before
+    (grown / "in" / "d3.jsonl").unlink()
+    assert called(*RUN, cwd=grown).returncode == 0, "the old run is whole"
+    assert stored(grown) == before
+
+
+@pytest.mark.parametrize("calls", some_of([*range(30), 99], 4))
+def test_an_exchange_that_was_killed_is_finished_by_the_next_run(
+    calls: int, grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, rename = calls, Path.rename
+
+    def dying(self: Path, target: Path) -> Path:
+        nonlocal left
+        if REPLACEMENT in f"{self}{target}" or "removed" in target.name:
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", dying)
+        with contextlib.suppress(KeyboardInterrupt):
+            run_session(request_of(grown), stream=None)
+    done = called(*RUN, *DECIDES, *(() if waits(grown) else ("--replace",)), cwd=grown)
+    assert done.returncode == 0, done.stderr
+    assert not (grown / "out" / "generations").exists()
+    assert not (grown / "out" / REPLACEMENT).exists()
+    assert called("verify", "out", "--workers", "0", cwd=grown).returncode == 0
+    assert not [path for path in (grown / "out").iterdir() if path.name.startswith(".")]
+
+
+def waits(folder: Path) -> bool:
+    """Say whether a whole run waits to take the place of the old one, or has taken it."""
+    return (folder / "out" / REPLACEMENT / ".whole").exists() or not (
+        folder / "out/generations"
+    ).exists()
+
+
+def request_of(folder: Path) -> RunRequest:
+    """Return a call of `run --replace` with another threshold."""
+    file = load_run_file(folder / "run.toml", [DECIDES[1]])
+    return RunRequest(file, folder, folder / "out", workers=0, replace=True)
 
 
 def test_an_export_of_quick_never_lacks_the_rows_of_a_new_file(grown: Path) -> None:

@@ -1,0 +1,116 @@
+"""The replacement: one run in place of a folder and its generations, made beside them until it is whole.
+
+    DIR/.replacement/          the new run; what it keeps of generation 0 are hard links
+    DIR/.replacement/.whole    it is whole: what moves into DIR, and what goes there
+
+A run may be refused as late as its last step, for a text column that no record has or a limit of
+deduplication. Until `.whole` is there, nothing in DIR has changed. Once it is, every `run` goes on with
+the exchange, wherever a kill has left it.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from pipeline.inputs.own_files import REPLACEMENT
+from pipeline.session.strays import FOLDERS
+from pipeline.state.commit_object import COMMITS
+from pipeline.state.journal import LOCK, LOG, STATUS
+from pipeline.state.metrics import METRICS
+from pipeline.state.storage import TEMPORARY, replace_file
+from stages.store.digests import sync_path
+from stages.store.folders import entries
+from stages.store.generations import GENERATIONS
+
+_WHOLE = ".whole"
+_PART = f"{REPLACEMENT}.part"
+_OF_THE_FOLDER = {GENERATIONS, LOCK, LOG, STATUS, METRICS, TEMPORARY}
+"""What is not taken along: it is of the folder, not of its run."""
+_WRITTEN_IN_PLACE = {"report", "verify"}
+"""Folders with files that are written again without a new name: a link would change the old run's."""
+_OF_A_RUN = {COMMITS, *FOLDERS, *_WRITTEN_IN_PLACE}
+
+
+def begin_replacement(output: Path) -> Path:
+    """Return the folder of the new run, begun with what generation 0 has if there is none yet.
+
+    Args:
+        output: the folder of the run and of its generations, which the caller holds.
+    """
+    beside = output / REPLACEMENT
+    if beside.exists():
+        return beside
+    part = output / _PART
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    for path in entries(output):
+        if path.name in _OF_THE_FOLDER or path.name.startswith("."):
+            continue
+        copy = shutil.copy2 if path.name in _WRITTEN_IN_PLACE else _link
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, part / path.name, copy_function=copy, symlinks=True)
+        else:
+            copy(path, part / path.name)
+    part.rename(beside)
+    return beside
+
+
+def _link(source: Path | str, target: Path | str) -> None:
+    """Link a file, or copy it where the file system has no hard links."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def mark_whole(output: Path) -> None:
+    """Note that the new run is whole, and what the exchange is to do, which only goes on from now."""
+    beside = output / REPLACEMENT
+    new = {path.name for path in entries(beside) if path.name not in _OF_THE_FOLDER}
+    old = {path.name for path in entries(output)}
+    content = {"move": sorted(new), "remove": sorted(old & _OF_A_RUN - new)}
+    replace_file(beside / _WHOLE, json.dumps(content).encode())
+
+
+def finish_replacement(output: Path) -> None:
+    """Put a whole new run in the place of the old one and of its generations, the last of these first.
+
+    A kill between two of these steps leaves the rest to the next call.
+    """
+    beside = output / REPLACEMENT
+    content = json.loads((beside / _WHOLE).read_bytes())
+    for folder in reversed(entries(output / GENERATIONS)):
+        _remove(folder)
+    _remove(output / GENERATIONS)
+    for name in content["remove"]:
+        _remove(output / name)
+    for name in content["move"]:
+        if os.path.lexists(beside / name):
+            _remove(output / name)
+            (beside / name).rename(output / name)
+    sync_path(output)
+    if (beside / LOG).exists():
+        with (output / LOG).open("ab") as log:
+            log.write((beside / LOG).read_bytes())
+        (beside / LOG).unlink()
+    (beside / _WHOLE).unlink()
+    shutil.rmtree(beside)
+
+
+def waits_for_exchange(output: Path) -> bool:
+    """Say whether a new run is whole that a kill kept from its place."""
+    return (output / REPLACEMENT / _WHOLE).exists()
+
+
+def _remove(path: Path) -> None:
+    """Remove what is there, under a name that nobody reads: never does half of it look whole."""
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    hidden = path.with_name(f".{path.name.removeprefix('.')}.removed")
+    shutil.rmtree(hidden, ignore_errors=True)
+    path.rename(hidden)
+    shutil.rmtree(hidden)

@@ -71,6 +71,7 @@ def report_of(learning: dict[str, Any] | None) -> Any:
         "passed": True,
         "documents": {"read": 2, "dropped": {}, "named_drops": []},
         "ledger": {},
+        "split": None,
         "stopped": None,
         "audit": None,
         "warnings": [],

@@ -113,6 +113,7 @@ def report_of(evil: str, *, languages: int = 1) -> Any:
             }
         ],
         "ledger": {},
+        "split": None,
         "stopped": None,
         "audit": None,
         "warnings": [evil],

@@ -9,8 +9,10 @@ imported. These wait for work by spinning: a twentieth of the CPU time of a shor
 import contextlib
 import os
 import sys
-from typing import NoReturn
+import warnings
+from typing import NoReturn, TextIO
 
+from pipeline.system.fatal_signals import end_at_fatal_signals
 from pipeline.system.standard_streams import prepare_standard_streams
 from pipeline.system.stopping import held_signals
 
@@ -18,7 +20,9 @@ from pipeline.system.stopping import held_signals
 def main() -> NoReturn:
     """Run the command line; a signal at any moment ends it in order, every error is one line."""
     prepare_standard_streams()
+    end_at_fatal_signals()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    warnings.showwarning = _show_warning
     with held_signals() as signals:
         code = 1
         try:
@@ -33,12 +37,29 @@ def main() -> NoReturn:
         _leave(code)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of ours as one line, and any other as Python does."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    if category.__name__ == "ShardmillWarning":  # whose module takes time to import
+        text = f"shardmill: warning: {message}\n"
+    (sys.stderr if file is None else file).write(text)
+
+
 def _leave(code: int) -> NoReturn:
     """End the process without the interpreter's own end.
 
-    All is in order by now. The exit handlers of Ray take half a second, and crash where a signal broke
-    off its start.
+    All is in order by now but a folder of kernels. The exit handlers of Ray take half a second, and
+    crash where a signal broke off its start.
     """
+    if "stages.kernel_cache" in sys.modules:
+        sys.modules["stages.kernel_cache"].remove_passing_folder()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # whoever reads it may be gone
             stream.flush()

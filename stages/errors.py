@@ -11,6 +11,8 @@
     └── Stopped            the run stopped and can be run again to resume
         └── Interrupted    because someone pressed Ctrl-C
 
+    ShardmillWarning       something goes on otherwise than was meant; work and results are the same
+
 A message says what, where (file, row), the bound, and the way out. Bugs raise `AssertionError`.
 """
 
@@ -22,6 +24,10 @@ _OF_THE_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, er
 
 class ShardmillError(Exception):
     """Any error that this program explains in one line."""
+
+
+class ShardmillWarning(UserWarning):
+    """What a user should know of a call that goes on."""
 
 
 class ConfigError(ShardmillError):

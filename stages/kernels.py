@@ -10,15 +10,21 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import xxhash
-from numba import njit
+from numba import config, njit
 from numba.core.caching import IndexDataCacheFile
+from numba.misc.appdirs import AppDirs
+
+from stages.kernel_cache import passing_folder
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
+_WITHOUT_A_HOME = "UserProvidedCacheLocator,InTreeCacheLocator"
+"""numba's names of the places where a user without a home may keep kernels."""
 _IMPORTS = re.compile(r"^(?:from|import) (stages[\w.]*)(?: import (\([^)]*|.*))?", re.MULTILINE)
 
 
@@ -46,12 +52,30 @@ def inlined_kernel(function: _Function) -> _Function:
 
 def _cached(function: _Function, *, counting: bool, inline: str = "never") -> _Function:
     """Return compiled code that is loaded from disk while its sources are the same."""
-    compiled = njit(cache=True, _nrt=counting, inline=inline)(function)
-    kept = compiled._cache._cache_file  # noqa: SLF001 - numba has no open way to say what the code rests on
-    kept.__class__ = _CachedCode
-    kept._source_stamp = sources_digest(Path(sys.modules[function.__module__].__file__ or ""))  # noqa: SLF001
+    compiled: Any = njit(_nrt=counting, inline=inline)(function)
+    if _enable_cache(compiled):
+        kept = compiled._cache._cache_file  # noqa: SLF001 - numba has no open way to say what the code rests on
+        kept.__class__ = _CachedCode
+        kept._source_stamp = sources_digest(Path(sys.modules[function.__module__].__file__ or ""))  # noqa: SLF001
     trusted: _Function = compiled
     return trusted
+
+
+def _enable_cache(compiled: Any) -> bool:
+    """Let compiled code be kept on disk; False if no folder can be written."""
+    if not Path(
+        AppDirs("numba", appauthor=False).user_cache_dir
+    ).is_absolute():  # without a home it is the folder ~ of the current one
+        config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES or _WITHOUT_A_HOME
+    with suppress(RuntimeError):  # no place beside the sources, nor below HOME
+        compiled.enable_caching()
+        return True
+    folder = passing_folder()
+    if folder is None:
+        return False
+    config.CACHE_DIR = str(folder)
+    compiled.enable_caching()
+    return True
 
 
 def sources_digest(path: Path) -> str:
@@ -72,6 +96,10 @@ class _CachedCode(IndexDataCacheFile):  # type: ignore[misc]
         except (AttributeError, ImportError):  # it names a type that this version no longer has
             return {}
         return overloads
+
+    def save(self, key: object, data: object) -> None:
+        with suppress(OSError):  # a full disk: the code is compiled, and is only not kept
+            super().save(key, data)
 
 
 @cache

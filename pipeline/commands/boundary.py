@@ -7,6 +7,7 @@ terminal if SHARDMILL_DEBUG is set.
 """
 
 import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from pipeline.system.disk_faults import explained, named
 from pipeline.system.driver_faults import fault_of_driver
+from pipeline.system.limits import NO_THREAD, limit_of
 from pipeline.system.printable import printable
 from pipeline.system.stopping import Signals, exit_code
 from stages.errors import ConfigError, ShardmillError, Stopped, VerificationError
@@ -67,7 +69,17 @@ def _foreseen(error: BaseException) -> ShardmillError | None:
             " pip install 'shardmill[run]'"
         )
     if isinstance(error, MemoryError):
-        return Stopped("out of memory; free some, or give fewer --workers, and run again to resume")
+        limit = limit_of(errno.ENOMEM)
+        why = "" if limit is None else f": {limit}; raise the limit"
+        return Stopped(
+            f"out of memory{why}; free some, or give fewer --workers, and run again to resume"
+        )
+    if isinstance(error, RuntimeError) and str(error) == NO_THREAD:
+        limit = limit_of(errno.EAGAIN) or "the system has no more of them"
+        return Stopped(
+            f"no thread can be started: {limit}; raise the limit, or give fewer --workers, and run again"
+            " to resume"
+        )
     fault = fault_of_driver(error)  # before OSError: some of theirs are both
     if fault is None and isinstance(error, OSError):
         fault = explained(error)

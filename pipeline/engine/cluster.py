@@ -24,6 +24,7 @@ from ray.exceptions import RayError
 
 from pipeline.engine.memory import process_tree
 from stages.errors import ConfigError, Stopped
+from stages.kernel_cache import GIVEN
 from stages.store.folders import files_below
 
 OBJECT_STORE_SHARE = 16
@@ -148,7 +149,7 @@ def _start(config: ClusterConfig, empty: Path) -> None:
         include_dashboard=False,
         log_to_driver=False,
         logging_level="ERROR",
-        runtime_env={"working_dir": str(empty), "env_vars": _LEAN},
+        runtime_env={"working_dir": str(empty), "env_vars": _worker_variables()},
         _node_ip_address="127.0.0.1",
     )
 
@@ -158,8 +159,13 @@ def _join(address: str, empty: Path) -> None:
         address=address,
         log_to_driver=False,
         logging_level="ERROR",
-        runtime_env={"working_dir": str(empty), "env_vars": _LEAN},
+        runtime_env={"working_dir": str(empty), "env_vars": _worker_variables()},
     )
+
+
+def _worker_variables() -> dict[str, str]:
+    """Return the environment of workers: lean, with our folder of kernels if it is a passing one."""
+    return _LEAN | {name: os.environ[name] for name in (GIVEN,) if name in os.environ}
 
 
 def num_gpus() -> int:

@@ -21,17 +21,19 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
 _BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, SCAN, "inputs.json", METRICS}
 """What a run that was stopped early leaves in a folder that holds nothing else."""
 _OF_THE_DISK = "lost+found"
+_ESCAPED = 0xDC00
+"""Python has a byte that is no character as this number and the byte (PEP 383)."""
 
 
 def require_local(path: Path, name: str) -> Path:
-    """Return a path if it is no URL.
+    """Return a path if it is no URL, and its name is UTF-8.
 
     Args:
         path: as given.
         name: of the option or argument, for the message.
 
     Raises:
-        ConfigError: it is a URL.
+        ConfigError: it is a URL, or not UTF-8.
     """
     if path.parts and _SCHEME.fullmatch(path.parts[0]):
         scheme, _, rest = str(path).partition(":/")
@@ -42,6 +44,14 @@ def require_local(path: Path, name: str) -> Path:
             f"{name} {scheme}://{rest.lstrip('/')}: is a URL; outputs are local folders, or mounted"
             f" ones: {way}"
         )
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"{name} {path}: its path is not UTF-8 (byte"
+            f" 0x{ord(error.object[error.start]) - _ESCAPED:02x} of it); reports and tables name files"
+            " in UTF-8: rename the folder, or name another"
+        ) from None
     return path
 
 

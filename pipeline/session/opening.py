@@ -14,6 +14,7 @@ from pipeline.state.commits import Commits
 from pipeline.state.journal import Journal, end_last_line, run_lock
 from pipeline.state.storage import LocalStorage, new_attempt, sweep
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.limits import require_address_space
 from pipeline.system.stopping import reason_of, signals_stop, tidying
 
 
@@ -34,7 +35,11 @@ def open_execution(
         needs: the memory that a worker of each step may take.
         stream: where progress is shown.
         verbose: whether each unit of work is told.
+
+    Raises:
+        Stopped: the libraries could not work here; nothing is written.
     """
+    require_address_space()
     attempt = new_attempt()
     with disk_faults(output), run_lock(output), signals_stop():
         sweep(output)

@@ -1,6 +1,7 @@
 """Requests: what a call of `shardmill run` asks for of each generation of its folder."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     fresh = not (found[-1].folder / PLAN).exists()
     if len(found) == 1 or (request.replace and fresh):
         return [request]
+    _refuse_renamed(
+        request, frozenset().union(*(one.files for one in found[: -1 if fresh else None])), keys
+    )
     own = replace(request, files=found[0].files)
     later = [
         replace(
@@ -55,6 +59,28 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
         if number
     ]
     return [own, *later]
+
+
+def _refuse_renamed(request: "RunRequest", known: AbstractSet[str], named: AbstractSet[str]) -> None:
+    """Refuse a source under another name: its files would be lost under the one, new under the other.
+
+    Args:
+        request: the call.
+        known: SOURCE/PATH of the files of finished generations.
+        named: of all that the sources name now.
+
+    Raises:
+        ConfigError: such a source.
+    """
+    new = {path: source for source, _, path in (key.partition("/") for key in sorted(named - known))}
+    for source, _, path in (key.partition("/") for key in sorted(known - named)):
+        if path in new:
+            raise ConfigError(
+                f"{request.output}: its source {source} is not in the run file any more, and"
+                f" {new[path]} has its file {path}: was {source} renamed to {new[path]}? Sources of a"
+                f" finished run keep their names: write name = {source!r} again, or use --replace, which"
+                " makes the run again from all files"
+            )
 
 
 def _key(file: FoundFile) -> str:

@@ -95,6 +95,7 @@ class Journal:
         """
         found = RunMetrics(
             self._root.resolve().name,
+            str(self._root.resolve()),
             running,
             round(time.time(), 3),
             seconds,

@@ -28,6 +28,8 @@ class RunMetrics(NamedTuple):
 
     run: str
     """The name of its folder."""
+    folder: str
+    """The path of its folder: another run's may have the same name."""
     running: bool
     time: float
     """Seconds since 1970."""
@@ -45,7 +47,7 @@ class RunMetrics(NamedTuple):
 
 def metrics_text(found: RunMetrics) -> str:
     """Return the text of metrics.prom."""
-    run = {"run": found.run}
+    run = {"run": found.run, "folder": found.folder}
     phases = [({**run, "step": one.step, "phase": one.phase}, one) for one in found.phases]
     lines = [
         *_gauge(

@@ -5,7 +5,6 @@ Names are as long as the input makes them, so they lie in mapped files and are t
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from pipeline.steps.names import Names
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups
 from stages.dedup.survivors import NARROW
 from stages.identity import ID_BYTES
+from stages.store.mapped import mapped_zeros
 
 EVIDENCE_ROWS = 1 << 16
 """Rows of evidence that are written together."""
@@ -39,8 +39,8 @@ class DocumentNames:
     ) -> None:
         count = int(np.count_nonzero(wanted))
         self._row = mapped_rows(scratch / "row", len(wanted), rows=count)
-        self._id = mapped_zeros(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
-        self._source = mapped_zeros(scratch / "source", np.int32, count)
+        self._id = mapped_zeros(scratch / "id", np.uint8, (count, ID_BYTES))
+        self._source = mapped_zeros(scratch / "source", np.int32, (count,))
         self._sources = sorted({unit.source for unit in units})
         self._own = Names(scratch / "names", ["own_id"])
         rows = 0
@@ -86,13 +86,6 @@ def write_tables(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> No
             writer.write_table(held.combine_chunks())
 
 
-def mapped_zeros(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
-    """Return an array of zeros in a mapped file."""
-    if not length:
-        return np.zeros(0, kind)
-    return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)
-
-
 def mapped_rows(path: Path, length: int, *, rows: int) -> NDArray[np.integer]:
     """Return room for the row of each of some documents in a table, in a mapped file: zeros, (N,).
 
@@ -101,5 +94,5 @@ def mapped_rows(path: Path, length: int, *, rows: int) -> NDArray[np.integer]:
         length: N.
         rows: of the table.
     """
-    found: NDArray[np.integer] = mapped_zeros(path, np.int32 if rows <= NARROW else np.int64, length)
+    found: NDArray[np.integer] = mapped_zeros(path, np.int32 if rows <= NARROW else np.int64, (length,))
     return found

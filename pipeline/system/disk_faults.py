@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline.system.limits import limit_of
 from pipeline.system.printable import show_bytes
 from stages.errors import ConfigError, DataError, ShardmillError, Stopped
 
@@ -121,6 +122,9 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
         return _of_a_library(error, what)
     if number == errno.ENOENT and not _is_within(place, folder):
         return ConfigError(f"{what}{os.strerror(number)}; put it back, or name another file")
+    limit = limit_of(number)
+    if limit is not None:
+        return Stopped(f"{what}{os.strerror(number)}: {limit}; raise the limit and {_AGAIN}")
     if number in PASSING:
         return Stopped(f"{what}{_said(number, place)}; {PASSING[number]}")
     return ConfigError(f"{what}{os.strerror(number)}; {LASTING.get(number, 'mend that and run again')}")
@@ -131,6 +135,9 @@ def _of_a_library(error: OSError, what: str) -> ShardmillError:
     said = str(error) or type(error).__name__
     if isinstance(error, ConnectionError | TimeoutError):
         return Stopped(f"{what}{said}; {_AGAIN}")
+    limit = limit_of(errno.ENOMEM)
+    if limit is not None:  # a library that cannot map a file blames the file
+        return Stopped(f"{what}{said}; {limit}: raise the limit and {_AGAIN}")
     return DataError(f"{what}{said}; a file there is damaged: `shardmill verify` names it")
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
+from stages.store.mapped import mapped_zeros
 
 NARROW = (1 << 31) - 1
 """Of at most so many documents, numbers are int32; of more, int64."""
@@ -93,7 +94,7 @@ def undecided(documents: int, folder: Path | None = None, *, equal: Sequence[int
     def array(name: str, kind: type[Number], rows: int = 1) -> NDArray[Number]:
         if folder is None or not documents:
             return np.empty((rows, documents), kind)
-        return np.memmap(folder / name, kind, "w+", shape=(rows, documents)).view(np.ndarray)
+        return mapped_zeros(folder / name, kind, (rows, documents))
 
     def witnesses(name: str) -> Witnesses:
         found = Witnesses(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -141,6 +142,19 @@ def test_a_generation_has_the_tokenizer_of_the_first_and_a_seed_of_its_own(grown
     assert len({(one / "tokenizer/tokenizer.model").read_bytes() for one in folders}) == 1
     assert len({(one / "tokenizer/special_ids.json").read_bytes() for one in folders}) == 1
     assert len({json.loads((one / "run.json").read_text())["run"]["seed"] for one in folders}) == 3
+
+
+@pytest.mark.parametrize("call", [plan_session, lambda request: run_session(request, stream=None)])
+def test_a_source_under_another_name_is_asked_about_and_nothing_changes(
+    call: Callable[[RunRequest], object], grown: Path
+) -> None:
+    run, before = grown / "run", digests(grown / "run")
+    source = {"name": "t", "paths": ["*.jsonl"], "language": {"column": "lang"}, "id_column": "name"}
+    with pytest.raises(
+        ConfigError, match=r"was s renamed to t\? .*write name = 's' again, or use --replace"
+    ):
+        call(request_of(grown, sources=[source]))
+    assert digests(run) == before
 
 
 def sides_of(run: Path) -> dict[str, str]:

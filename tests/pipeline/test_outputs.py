@@ -1,5 +1,6 @@
 """What outputs promise: no command takes a URL for a folder, a file for one, or somebody else's."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,23 @@ def test_plan_and_run_refuse_alike(
     assert "name an empty or a new folder" in capsys.readouterr().err
     assert (tmp_path / "run.toml").read_text() == run
     assert [path.name for path in (tmp_path / "corpus").iterdir()] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_path_that_is_not_utf_8_is_refused_by_every_command_and_nothing_is_made(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [os.fsdecode(b"caf\xe9") if word == "URL" else word for word in COMMANDS[name]]
+    assert exit_code_of(lambda: cli.app(words), Signals()) == 2
+    assert r"caf\udce9: its path is not UTF-8 (byte 0xe9 of it)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_relative_path_in_a_folder_that_is_not_utf_8_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / os.fsdecode(b"\xff")).mkdir()
+    monkeypatch.chdir(tmp_path / os.fsdecode(b"\xff"))
+    with pytest.raises(ConfigError, match="byte 0xff of it"):
+        require_local(Path("out"), "--output")

@@ -92,6 +92,7 @@ def test_labels_are_escaped() -> None:
     phase = PhaseMetrics("s", 'a "b" \\ c', 1, 2, 3)
     found = RunMetrics(
         'x"\n\\',
+        "/data/x",
         running=True,
         time=1.5,
         seconds=2.0,
@@ -104,7 +105,7 @@ def test_labels_are_escaped() -> None:
     )
     text = metrics_text(found)
     assert len(values_of(text)) == 8 + 3
-    assert 'run="x\\"\\n\\\\"' in text
+    assert '{run="x\\"\\n\\\\",folder="/data/x"' in text
 
 
 def test_a_terminal_has_one_view_and_lines_of_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

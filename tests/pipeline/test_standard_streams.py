@@ -105,3 +105,60 @@ def test_what_an_encoding_has_not_is_written_out(encoding: dict[str, str], tmp_p
     machine = call(*words, "--json", cwd=tmp_path, environment=encoding)
     assert (machine.returncode, machine.stderr) == (0, b"")
     assert json.loads(machine.stdout)["error"] == TEXT
+
+
+SAYS = """
+import sys
+from pathlib import Path
+from pipeline.system.standard_streams import prepare_standard_streams
+prepare_standard_streams()
+sys.stdin.readline()  # until nobody reads
+stream = getattr(sys, sys.argv[1])
+for _ in range(3):
+    print("x" * 100_000, file=stream, flush=True)
+Path("done").write_text(str(stream.isatty()))
+"""
+
+
+def says(stream: str, to: int, *, cwd: Path) -> subprocess.Popen[bytes]:
+    """Start a process that says much on one of its streams once it is given a line."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SAYS, stream],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.PIPE,
+        stdout=to if stream == "stdout" else None,
+        stderr=to if stream == "stderr" else None,
+    )
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("kind", ["pipe", "terminal"])
+def test_a_reader_that_goes_ends_nothing(stream: str, kind: str, tmp_path: Path) -> None:
+    reading, writing = os.pipe() if kind == "pipe" else os.openpty()
+    process = says(stream, writing, cwd=tmp_path)
+    os.close(writing)
+    os.close(reading)
+    process.communicate(b"\n")
+    assert process.returncode == 0
+    assert (tmp_path / "done").read_text() == "False"
+
+
+@pytest.mark.parametrize(("stream", "code"), [("stdout", 1), ("stderr", 0)])
+def test_a_full_disk_loses_messages_and_never_a_result(stream: str, code: int, tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = says(stream, full.fileno(), cwd=tmp_path)
+    process.communicate(b"\n")
+    assert process.returncode == code
+
+
+def test_a_slow_reader_of_a_pipe_that_does_not_wait_gets_all(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    process = says("stderr", writing, cwd=tmp_path)
+    os.close(writing)
+    assert process.stdin is not None
+    process.stdin.close()
+    with os.fdopen(reading, "rb") as pipe:
+        assert len(pipe.read()) == 3 * 100_001
+    assert process.wait() == 0

@@ -46,7 +46,8 @@ def house(tmp_path: Path) -> Path:
     """Return a folder with a kernel that calls another module's kernel."""
     package = tmp_path / "stages"
     package.mkdir()
-    shutil.copy(stages.kernels.__file__, package / "kernels.py")
+    for name in ("kernels.py", "kernel_cache.py", "errors.py"):
+        shutil.copy(Path(stages.kernels.__file__).with_name(name), package / name)
     (package / "__init__.py").touch()
     (package / "caller.py").write_text(CALLER)
     (package / "callee.py").write_text(CALLEE)

@@ -25,7 +25,6 @@ from pipeline.steps.cut.spans import (
     SpansRecord,
     count_pieces,
     kept_texts,
-    mapped_array,
     spans_key,
 )
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
@@ -38,6 +37,7 @@ from stages.dedup.bloom_filter import add_keys, filter_words, may_hold
 from stages.dedup.repeats import GONE
 from stages.kernels import lean_kernel
 from stages.store.arrays import array_writer, open_array, write_array
+from stages.store.mapped import mapped_npy
 
 _BLOCK = 1 << 20
 """Spans that are read at a time."""
@@ -90,7 +90,7 @@ def write_filter(workspace: Workspace, work: FilteredRuns) -> UnitRecord:
     paths = [workspace.path(spans_key(work.method, run)) / "keys.npy" for run in range(work.runs)]
     keys: list[Any] = [open_array(path, dtype="<u8") for path in paths]
     words = filter_words(sum(map(len, keys)))
-    bits = mapped_array(workspace.create(filter_key(work.method)), "<u8", words)
+    bits = mapped_npy(workspace.create(filter_key(work.method)), "<u8", (words,))
     for column in keys:
         for start in range(0, len(column), _BLOCK):
             add_keys(bits, np.array(column[start : start + _BLOCK]))
@@ -107,7 +107,7 @@ def find_earlier_spans(workspace: Workspace, work: EarlierSpans) -> SpansRecord:
         ptr = np.concatenate([[0], np.cumsum(counts)])
         write_array(folder / "ptr.npy", ptr)
         count, ends = int(ptr[-1]), ptr[:-1].copy()
-        filled = tuple(mapped_array(folder / f"{n}.npy", kind, count) for n, kind in SPAN_FILES.items())
+        filled = tuple(mapped_npy(folder / f"{n}.npy", kind, (count,)) for n, kind in SPAN_FILES.items())
         gathered: list[Any] = [open_array(scratch / name, dtype=k) for name, k in SPAN_FILES.items()]
         for start in range(0, count, _BLOCK):
             block = tuple(np.array(column[start : start + _BLOCK]) for column in gathered)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.cut.ranges import found_key
 from pipeline.steps.earlier import EarlierRun, numbered
-from pipeline.steps.evidence import DocumentNames, mapped_zeros, write_tables
+from pipeline.steps.evidence import DocumentNames, write_tables
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.columns import CUT_EVIDENCE
+from stages.store.mapped import mapped_zeros
 
 CUTS = "dedup/cuts.parquet"
 _FIRST_RUN = pa.field("first_run", pa.string())
@@ -43,7 +44,7 @@ def write_cuts(workspace: Workspace, work: CutEvidence) -> CutEvidenceRecord:
     """Write dedup/cuts.parquet, in canonical order."""
     rows = 0
     with workspace.scratch() as scratch:
-        named = mapped_zeros(scratch / "named", np.bool_, work.units[-1].last)
+        named = mapped_zeros(scratch / "named", np.bool_, (work.units[-1].last,))
         for part in _parts(workspace, work):
             rows += part.num_rows
             for column in ("document", "first_document"):

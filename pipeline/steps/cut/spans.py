@@ -27,6 +27,7 @@ from pipeline.steps.units import Unit, kept_mask, row_groups
 from stages.columns import utf8_of
 from stages.kernels import lean_kernel
 from stages.store.arrays import write_array
+from stages.store.mapped import mapped_npy
 
 PIECE_SPANS = 1 << 21
 """Spans of a piece, on average; a piece that is being worked on takes about 100 bytes for each."""
@@ -106,7 +107,7 @@ def write_spans(
     write_array(folder / "ptr.npy", ptr)
     count, ends = int(ptr[-1]), ptr[:-1].copy()
     filled = tuple(
-        mapped_array(folder / f"{name}.npy", kind, count) for name, kind in SPAN_FILES.items()
+        mapped_npy(folder / f"{name}.npy", kind, (count,)) for name, kind in SPAN_FILES.items()
     )
     for document, spans in documents():
         _scatter(spans, document, ends, filled)
@@ -125,14 +126,6 @@ def _spans(workspace: Workspace, work: SpanRun) -> Iterator[tuple[int, SpansAt]]
                 ordinals = starts if method.sampled else np.arange(len(keys))
                 if len(keys):
                     yield unit.first + int(row) - work.run.first, (keys, checks, ordinals)
-
-
-def mapped_array(path: Path, dtype: str, length: int) -> Any:
-    """Return an array to fill, in a mapped file."""
-    if not length:
-        write_array(path, np.empty(0, dtype))
-        return np.empty(0, dtype)
-    return np.lib.format.open_memmap(path, "w+", dtype, (length,)).view(np.ndarray)
 
 
 @lean_kernel

@@ -27,6 +27,7 @@ from stages.config import Config
 from stages.dedup.excerpt import excerpt_of
 from stages.reading.reader import TableReader, TextSplit
 from stages.reading.table import reader_of
+from stages.store.mapped import mapped_zeros
 
 LARGEST = 10
 """Clusters that are described."""
@@ -127,7 +128,7 @@ def _largest_names(path: Path, scratch: Path) -> NDArray[np.uint64]:
         total = file.metadata.num_rows
         if not total:
             return np.empty(0, np.uint64)
-        keys = np.memmap(scratch / "clusters", np.uint64, "w+", shape=(total,))
+        keys = mapped_zeros(scratch / "clusters", np.uint64, (total,))
         start = 0
         for table in _tables(file, ["cluster", "kept"]):
             kept = table.column("kept").to_numpy().astype(np.uint64)

@@ -25,7 +25,7 @@ from pipeline.steps.earlier import (
     clusters_before,
     removed_before,
 )
-from pipeline.steps.evidence import mapped_rows, mapped_zeros
+from pipeline.steps.evidence import mapped_rows
 from pipeline.steps.names import Names
 from pipeline.steps.units import (
     Unit,
@@ -36,6 +36,7 @@ from pipeline.steps.units import (
 )
 from stages.dedup.survivors import KEPT, Decisions, Ranks, keep_first
 from stages.identity import ID_BYTES
+from stages.store.mapped import mapped_zeros
 
 _WHY = ("similarity", "method")
 _KEPT = ("kept_id", "kept_own_id", "kept_source", KEPT_RUN)
@@ -162,9 +163,9 @@ class MemberNames:
     ) -> None:
         count = int(np.count_nonzero(clustered))
         self._row = mapped_rows(scratch / "row", len(clustered), rows=count)
-        self._id = mapped_zeros(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
-        self._source = mapped_zeros(scratch / "source", np.int32, count)
-        self._run = mapped_zeros(scratch / "run", np.int32, count)
+        self._id = mapped_zeros(scratch / "id", np.uint8, (count, ID_BYTES))
+        self._source = mapped_zeros(scratch / "source", np.int32, (count,))
+        self._run = mapped_zeros(scratch / "run", np.int32, (count,))
         self._sources: dict[str, int] = {}
         self._runs: dict[str, int] = {}
         self._own = Names(scratch / "names", ["own_id"])

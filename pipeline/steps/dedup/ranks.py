@@ -15,6 +15,7 @@ from pipeline.steps.units import Unit, row_groups
 from stages.dedup.ranking import KeepColumn, KeepPolicy, best_first
 from stages.errors import ConfigError
 from stages.store.arrays import open_array, write_array
+from stages.store.mapped import mapped_zeros
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,7 @@ def rank_documents(workspace: Workspace, work: Ranking) -> RanksRecord:
             ' be ranked by more than their order; use keep = "first" without source_order'
         )
     with workspace.scratch() as scratch:
-        values = np.zeros(total) if not total else np.memmap(scratch / "v", "f8", "w+", shape=(total,))
-        values = values.view(np.ndarray)
+        values = mapped_zeros(scratch / "values", np.float64, (total,))
         for unit in work.units:
             _fill(workspace, unit, work.keep, values[unit.first : unit.last])
         last = sum(

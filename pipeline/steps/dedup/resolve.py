@@ -24,7 +24,7 @@ from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.sides import write_sides
 from pipeline.steps.dedup.values import EXACT
 from pipeline.steps.earlier import KEPT_RUN, EarlierRun, earlier_documents, numbered
-from pipeline.steps.evidence import EVIDENCE_ROWS, mapped_zeros, write_tables
+from pipeline.steps.evidence import EVIDENCE_ROWS, write_tables
 from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import (
@@ -46,6 +46,7 @@ from stages.dedup.survivors import (
 )
 from stages.ledger import Flow, Tally, total_flow
 from stages.store.arrays import open_array, write_array
+from stages.store.mapped import mapped_zeros
 
 _NONE = Tally(bytes=0)
 _KEPT_RUN = pa.field(KEPT_RUN, pa.string())
@@ -206,7 +207,7 @@ def _write_evidence(
         Of each document whether it has a duplicate: (N,) bool, in a mapped file.
     """
     roots = settle_clusters(decisions)
-    clustered = mapped_zeros(scratch / "clustered", np.bool_, len(roots))
+    clustered = mapped_zeros(scratch / "clustered", np.bool_, (len(roots),))
     for run in work.every:
         own = roots[run.first : run.last]
         others = own != np.arange(run.first, run.last)

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from pipeline.steps.shard.merge import MergedGroup
 from stages.packing.layout import Layout
 from stages.packing.sections import learned_runs
 from stages.ragged import batches, runs
-from stages.store.arrays import write_array
+from stages.store.mapped import mapped_npy
 
 _BLOCK = 1 << 20
 """Tokens that are marked together."""
@@ -19,12 +17,7 @@ def write_loss_mask(path: Path, layout: Layout, group: MergedGroup) -> None:
     assert group.sections is not None
     assert group.learned is not None
     shape = (layout.num_rows, layout.row_length)
-    if not layout.num_rows:
-        write_array(path, np.empty(shape, "|u1"))
-        return
     places, counts = learned_runs(layout, group.sections, group.learned)
-    mask = np.lib.format.open_memmap(path, "w+", np.dtype("|u1"), shape)  # a new file is all zeros
-    flat = np.asarray(mask).reshape(-1)
+    flat = mapped_npy(path, "|u1", shape).reshape(-1)
     for first, last in batches(counts, _BLOCK):
         flat[runs(places[first:last], counts[first:last])] = 1
-    mask.flush()

@@ -53,6 +53,7 @@ from stages.store.manifest import (
     sum_totals,
     write_manifest,
 )
+from stages.store.mapped import mapped_npy
 from stages.store.tables import write_tables
 
 _COUNTED = 1 << 20
@@ -218,19 +219,15 @@ def _write_rows(
 ) -> None:
     """Write the rows through a mapped file: of the tokens nothing is held."""
     shape = (layout.num_rows, layout.row_length)
-    if not layout.num_rows:
-        write_array(path, np.empty(shape, dtype))
-        return
-    rows = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    rows = mapped_npy(path, dtype, shape)
     rows[:] = pad
     group.copy(
-        np.asarray(rows).reshape(-1),
+        rows.reshape(-1),
         layout.doc,
         offsets=layout.doc_offset,
         places=layout.segment_rows() * layout.row_length + layout.start,
         lengths=layout.length,
     )
-    rows.flush()
 
 
 def _unigram(group: MergedGroup, vocab_size: int, special: Iterable[int]) -> NDArray[np.int64]:

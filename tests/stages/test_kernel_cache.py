@@ -1,0 +1,95 @@
+"""Compiled kernels without a lasting place: in a folder of this user alone, or in memory; no fault."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stages.kernel_cache import GIVEN
+
+pytestmark = pytest.mark.slow
+
+ADDS = """
+import json, os, sys, warnings
+warnings.showwarning = lambda message, kind, *_: print(kind.__name__, file=sys.stderr)
+from stages.dedup.survivors import settle_clusters, undecided
+settle_clusters(undecided(3))
+from stages.kernel_cache import passing_folder
+folder = os.environ.get("SHARDMILL_KERNELS")
+kept = [] if not folder else [name for _, _, files in os.walk(folder) for name in files]
+mode = None if not folder or not os.path.exists(folder) else os.stat(folder).st_mode
+print(json.dumps({"folder": folder, "kept": len(kept), "mode": mode}))
+"""
+NO_PLACE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+"""Only the place that a user names, who names none: as where no folder can be written."""
+
+
+def called(place: Path, **more: str) -> tuple[dict[str, object], str]:
+    """Use a kernel in a new process; return what it says of its folder, and what it warns of."""
+    environment = {name: value for name, value in os.environ.items() if name != GIVEN}
+    environment |= NO_PLACE | {"TMPDIR": str(place)} | more
+    done = subprocess.run(
+        [sys.executable, "-c", ADDS],
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout), done.stderr
+
+
+def test_kernels_are_kept_in_a_folder_of_this_user_and_it_goes_with_the_process(tmp_path: Path) -> None:
+    said, warned = called(tmp_path)
+    assert warned == "ShardmillWarning\n"
+    assert Path(str(said["folder"])).parent == tmp_path
+    assert isinstance(said["mode"], int)
+    assert stat.S_IMODE(said["mode"]) == 0o700
+    assert said["kept"]
+    assert list(tmp_path.iterdir()) == []
+    assert called(tmp_path)[0]["folder"] != said["folder"], "the name of a folder can be foreseen"
+
+
+def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir(mode=0o700)
+    said, warned = called(tmp_path, **{GIVEN: str(given)})
+    assert (said["folder"], warned) == (str(given), "")
+    assert list(given.iterdir())
+
+
+@pytest.mark.parametrize("wrong", ["open", "link", "missing"])
+def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
+    wrong: str, tmp_path: Path
+) -> None:
+    given = tmp_path / "given"
+    if wrong == "open":
+        given.mkdir()
+        given.chmod(0o777)
+    elif wrong == "link":
+        (tmp_path / "theirs").mkdir(mode=0o700)
+        given.symlink_to(tmp_path / "theirs")
+    said, warned = called(tmp_path, **{GIVEN: str(given)})
+    assert (said["kept"], warned) == (0, "")
+
+
+def test_without_any_folder_each_process_compiles_in_memory() -> None:
+    code = ADDS.replace(
+        "import json, os",
+        "import tempfile\ntempfile.mkdtemp = lambda **_: open('/proc/none/x')\nimport json, os",
+    )
+    environment = {name: value for name, value in os.environ.items() if name != GIVEN} | NO_PLACE
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"folder": "", "kept": 0, "mode": None}
+    assert done.stderr == "ShardmillWarning\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pipeline.system.disk_faults import explained, named
 from pipeline.system.driver_faults import fault_of_driver
-from pipeline.system.limits import NO_THREAD, limit_of
+from pipeline.system.limits import limit_of, says_no_thread
 from pipeline.system.printable import printable
 from pipeline.system.stopping import Signals, exit_code
 from stages.errors import ConfigError, ShardmillError, Stopped, VerificationError
@@ -74,7 +74,7 @@ def _foreseen(error: BaseException) -> ShardmillError | None:
         return Stopped(
             f"out of memory{why}; free some, or give fewer --workers, and run again to resume"
         )
-    if isinstance(error, RuntimeError) and str(error) == NO_THREAD:
+    if says_no_thread(error):
         limit = limit_of(errno.EAGAIN) or "the system has no more of them"
         return Stopped(
             f"no thread can be started: {limit}; raise the limit, or give fewer --workers, and run again"

@@ -6,6 +6,7 @@ checked by digest.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -23,6 +24,7 @@ import xxhash
 from ray.exceptions import RayError
 
 from pipeline.engine.memory import process_tree
+from pipeline.system.limits import limit_of
 from stages.errors import ConfigError, Stopped
 from stages.kernel_cache import GIVEN
 from stages.store.folders import files_below
@@ -88,7 +90,9 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
                     " machine (ray start --address), and if it asks for a token, set"
                     " RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
                 ) from error
-            raise Stopped(f"Ray did not start: {error}; run again to resume") from error
+            limit = limit_of(errno.EAGAIN)
+            also = "" if limit is None else f"; it takes some hundred threads, and {limit}"
+            raise Stopped(f"Ray did not start: {error}{also}; run again to resume") from error
         try:
             yield
         finally:

@@ -18,8 +18,8 @@ from stages.errors import Stopped
 _PIDS = Path("/sys/fs/cgroup/pids.max")
 _ADDRESS_SPACE = 4 << 30
 """Bytes that the libraries of a run map; with less, some of them end the process or wait for ever."""
-NO_THREAD = "can't start new thread"
-"""What Python says if it can start none."""
+_NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
+"""What Python and pyarrow say if they can start none."""
 
 
 def limit_of(number: int | None) -> str | None:
@@ -42,6 +42,11 @@ def limit_of(number: int | None) -> str | None:
         case errno.EAGAIN:
             return _processes()
     return None
+
+
+def says_no_thread(error: BaseException) -> bool:
+    """Say whether an exception without a number means that no thread can be started."""
+    return any(said in str(error) for said in _NO_THREAD)
 
 
 def require_address_space() -> None:

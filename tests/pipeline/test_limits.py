@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipeline.commands.boundary import exit_code_of
 from pipeline.engine.resources import WorkerResources
 from pipeline.session.opening import open_execution
 from pipeline.system.disk_faults import explained
-from pipeline.system.limits import NO_THREAD, limit_of
+from pipeline.system.limits import limit_of
 from pipeline.system.stopping import Signals
 from stages.errors import ConfigError, DataError, Stopped
 
@@ -72,7 +73,13 @@ def test_what_a_library_cannot_load_within_a_limit_is_no_damaged_file() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "value", "said"),
     [
-        (RuntimeError(NO_THREAD), resource.RLIMIT_NPROC, 60_000, "60,000 processes"),
+        (RuntimeError("can't start new thread"), resource.RLIMIT_NPROC, 60_000, "60,000 processes"),
+        (
+            pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily"),
+            resource.RLIMIT_NPROC,
+            60_000,
+            "no thread can be started: this user may have 60,000",
+        ),
         (MemoryError(), resource.RLIMIT_AS, 1 << 45, "address space"),
     ],
 )

@@ -59,7 +59,7 @@ shards = 1
 
 [[datasets]]
 name = "clm"
-objective = { kind = "clm", loss_on = "targets" }
+objective = { kind = "clm", loss = "targets" }
 materialized_epochs = 1
 
 [verify]

@@ -68,7 +68,7 @@ def _lasting(stream: TextIO, number: int, forgiven: AbstractSet[int]) -> TextIO:
     is_device = stat.S_ISCHR(os.fstat(number).st_mode)  # a terminal that hung up says that it is none
     gone = _GONE | forgiven | (_HUNG_UP if is_device else frozenset())
     return io.TextIOWrapper(
-        io.BufferedWriter(_Lasting(number, gone)),
+        io.BufferedWriter(_Lasting(stream, gone)),
         encoding=stream.encoding,
         errors="backslashreplace",
         line_buffering=stream.line_buffering,
@@ -77,15 +77,15 @@ def _lasting(stream: TextIO, number: int, forgiven: AbstractSet[int]) -> TextIO:
 
 
 class _Lasting(io.RawIOBase):
-    """A descriptor that leads to /dev/null once some fault of it says that nobody reads it.
+    """A stream that leads to /dev/null once some fault of it says that nobody reads it.
 
     Args:
-        descriptor: of the stream.
+        stream: whose descriptor is written to; it is held, since its end would close that.
         gone: numbers of those faults.
     """
 
-    def __init__(self, descriptor: int, gone: AbstractSet[int]) -> None:
-        self._descriptor, self._gone = descriptor, gone
+    def __init__(self, stream: TextIO, gone: AbstractSet[int]) -> None:
+        self._stream, self._descriptor, self._gone = stream, stream.fileno(), gone
 
     def fileno(self) -> int:
         return self._descriptor

@@ -26,7 +26,7 @@ from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
 from pipeline.steps.units import units_of
 from stages.config import canonical_json
-from stages.errors import ConfigError, FormatError
+from stages.errors import ConfigError, DataError, FormatError
 from stages.store.generations import missing_generation, numbered_generations, require_no_gap
 
 _AGAINST = "against"
@@ -221,6 +221,26 @@ def open_earlier(
     if selected is None and file.dedup.cuts:
         raise ConfigError(f"{key}: step {selecting[-1]} of that run is not done; finish that run first")
     return EarlierRun(label, ingest, dedup, split, place, units, methods, ranked, selecting, selected)
+
+
+def reopened(runs: Sequence[EarlierRun], file: RunFile) -> tuple[EarlierRun, ...]:
+    """Return earlier runs as they were opened, but those that are not there, or not as they were.
+
+    Args:
+        runs: as run.json names them, with their folders.
+        file: of the run that was deduplicated against them.
+    """
+    return tuple(_reopened(run, file) for run in runs)
+
+
+def _reopened(run: EarlierRun, file: RunFile) -> EarlierRun:
+    if run.folder is None:
+        return run
+    try:
+        found = open_earlier(run.folder, file, label=run.label)
+    except (ConfigError, DataError):
+        return run
+    return found if found.identity == run.identity else run
 
 
 def _require_signatures(kept: KeptPlan, file: RunFile, key: str) -> None:

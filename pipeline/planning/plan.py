@@ -106,8 +106,8 @@ def names_until(plan: Mapping[str, StepPlan], until: str | None) -> set[str]:
     return {*wanted, *(before for name in wanted for before in steps_before(plan, name))}
 
 
-def plan_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> list[StepPlan]:
-    """Return the steps of a run as the settings in its run.json give them, without its input files.
+def scope_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> Scope:
+    """Return what the settings in a run's run.json are planned for, without its input files.
 
     Args:
         run: the run file.
@@ -137,18 +137,24 @@ def plan_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> list[Ste
         raise ConfigError(
             f"run.json: is damaged ({error}); run the run file again, which writes it anew"
         ) from error
-    return plan_scope(
-        Scope(
-            run,
-            files,
-            adopted,
-            earlier=earlier,
-            replayed=replayed,
-            generation=kept.generation or generation,
-            finished={name: step.fingerprint for name, step in steps.items()},
-            mixed=recorded_mixes(steps),
-        )
+    return Scope(
+        run,
+        files,
+        adopted,
+        earlier=earlier,
+        replayed=replayed,
+        generation=kept.generation or generation,
+        finished={name: step.fingerprint for name, step in steps.items()},
+        mixed=recorded_mixes(steps),
     )
+
+
+def plan_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> list[StepPlan]:
+    """Return the steps of a run as the settings in its run.json give them.
+
+    Args and errors are those of `scope_again`.
+    """
+    return plan_scope(scope_again(run, kept, generation=generation))
 
 
 def status_of(

@@ -70,7 +70,7 @@ class Runner:
         if plan.warning:
             self.execution.progress.note(f"warning: {plan.warning}")
         execution = self.execution
-        job = Job(plan, scope, self.records, execution.root, execution.resources.workers)
+        job = Job(plan, scope, self.records, execution.root, execution.resources.workers, self.plan)
         return (yield from step.work(job))
 
     def _recall(self, step: Step[Any], scope: Scope, whole: Commit) -> None:

@@ -15,12 +15,12 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
-from pipeline.planning.earlier import generation_folders, labels
+from pipeline.planning.earlier import generation_folders, labels, reopened
 from pipeline.planning.generations import number_of
 from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, kept_run, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
-from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_scope, status_of
+from pipeline.planning.plan import State, StepStatus, names_until, plan_scope, scope_again, status_of
 from pipeline.planning.replays import noted, replay_lines, replays_again
 from pipeline.report.content import RunReport
 from pipeline.report.summary import remove_report, write_report
@@ -227,17 +227,18 @@ def _verify_one(
     """
     kept = read_plan(output)
     file = kept_run(output, kept)
-    plan = {step.name: step for step in plan_again(file, kept, generation=number_of(output))}
+    scope = scope_again(file, kept, generation=number_of(output))
+    plan = {step.name: step for step in plan_scope(scope)}
     replayed = replays_again(file, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
     resources = WorkerResources(workers, address, file.resources.memory)
-    scope = Scope(file, replayed=replayed)
+    witnesses = located_runs(output, kept, generation=number_of(output))
+    scope = replace(scope, file=file, replayed=replayed, earlier=reopened(witnesses, file))
     with open_execution(output, resources, needs=step_needs(scope), stream=stream) as execution:
         runner = Runner(scope, plan, execution)
         execution.trusting = True  # what was changed is a finding of the checks
         found = changed_plan(kept, plan, file=output / PLAN)
-        witnesses = located_runs(output, kept, generation=number_of(output))
         audited = audit(execution, plan, replace(scope, earlier=witnesses), found)
         absent = absent_witnesses(output, kept, generation=number_of(output))
         audited = audited.model_copy(update={"missed": (*audited.missed, *absent)})

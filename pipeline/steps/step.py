@@ -196,6 +196,8 @@ class Job:
     root: Path
     """The run's folder."""
     workers: int
+    plans: Mapping[str, StepPlan] = field(default_factory=dict)
+    """Of all steps of the run, for a check that follows them."""
 
     @property
     def file(self) -> RunFile:
@@ -296,6 +298,10 @@ class Step(Generic[R]):
     takes: Takes | None = None
     evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
     """Returns tasks that count its tables again and report findings."""
+    whole: tuple[Function, ...] = ()
+    """What its tasks do that checks do again: it follows from tables."""
+    sampled: tuple[Function, ...] = ()
+    """Likewise of some of its tasks, since each does a part of the corpus."""
     rules: tuple[LaterRule, ...] = ()
     """Rules that came later, in the order in which they came."""
     unit_of: Callable[[str], str] = lambda name: name

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from pipeline.engine.phase import Phase
+from pipeline.steps.again.choice import made_again
+from pipeline.steps.cut.step import CUT
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.decode.sample import LibraryRecord, SampledUnit, check_sample, sample_shares
+from pipeline.steps.decontaminate.step import DECONTAMINATE
+from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.records import StepRecord, read_all
 from pipeline.steps.selection import kept_units
@@ -15,6 +19,7 @@ from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE, store_need
+from pipeline.steps.tokenizer.step import TOKENIZER
 
 
 class DecodeRecord(StepRecord):
@@ -32,6 +37,10 @@ SAMPLED = "sample-"
 """Begins the names of the tasks that encode with the tokenizer's own library."""
 _OVERLAPPED = (TOKENIZE.name, SENTENCES.name)
 """Their units are checked as they are made."""
+
+
+_BEFORE = (DEDUP, DECONTAMINATE, CUT, TOKENIZER, SPLIT, TOKENIZE, SENTENCES)
+"""Steps that are whole by then; verify does those of its dataset."""
 
 
 def _reads(scope: Scope) -> Sequence[str]:
@@ -60,6 +69,7 @@ def _work(job: Job) -> Work[DecodeRecord]:
         samples = read_all(sampled, LibraryRecord).values()
         findings = [finding for unit in samples for finding in unit.findings]
         by_library = sum(unit.documents for unit in samples)
+    findings += yield from made_again(job, _BEFORE, documents=documents)
     returned: Counter[str] = Counter()
     for unit in found:
         returned.update(unit.returned)

@@ -164,5 +164,7 @@ DECONTAMINATE = Step(
     evidence=_evidence,
     folders=(DECONTAMINATE_NAME,),
     earlier=("ingest", "dedup"),
+    whole=(count_documents, gather),
+    sampled=(search_run, decide_run),
     unread=("decontaminate/hits/", "decontaminate/found/", "decontaminate/index/"),
 )

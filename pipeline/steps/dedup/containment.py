@@ -67,4 +67,5 @@ CONTAINMENT = Method(
     applies=lambda file: file.dedup.containment is not None,
     find=_find,
     unread=(f"{FOLDER}/",),
+    sampled=(winnow_run, find_containing, count_shared, hash_contained, verify_contained),
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pipeline.engine.phase import Phases
+from pipeline.engine.tasks import Function
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import FoundEdges
@@ -56,6 +57,8 @@ class Method:
     """Finds them; may rely on what the methods before it have written."""
     unread: tuple[str, ...]
     """Where files of it lie that no later step reads."""
+    sampled: tuple[Function, ...]
+    """What its tasks do that checks do again, of some of them."""
 
 
 def rules_of(file: RunFile) -> dict[str, SourceRule]:

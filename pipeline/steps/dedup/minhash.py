@@ -71,4 +71,5 @@ MINHASH = Method(
     applies=lambda file: file.dedup.near,
     find=_find,
     unread=("dedup/keys/", "dedup/bands/", "dedup/shingles/", "dedup/pairs/"),
+    sampled=(cut_keys, mark_keys, cut_screened_keys, find_candidates, hash_candidates, verify_pairs),
 )

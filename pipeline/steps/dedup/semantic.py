@@ -278,4 +278,5 @@ SEMANTIC = Method(
     applies=lambda file: file.dedup.semantic is not None,
     find=_find,
     unread=(f"{_EMBEDDINGS}/", f"{_ASSIGNED}/", _CENTROIDS, f"{_FOLDER}/"),
+    sampled=(assign_run, compare_clusters),
 )

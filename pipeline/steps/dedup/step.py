@@ -274,6 +274,8 @@ DEDUP = Step(
     evidence=_evidence,
     folders=("dedup",),
     earlier=("ingest", "dedup", "split"),
+    whole=(note_partitions, rank_documents, resolve, describe_largest),
+    sampled=tuple(function for method in METHODS for function in method.sampled),
     rules=(HELD_OUT_CLUSTERS,),
     unread=tuple(folder for method in METHODS for folder in method.unread),
 )

@@ -80,4 +80,5 @@ DRAW = Step(
     need=_need,
     work=_work,
     folders=("datasets",),
+    whole=(make_drawn,),
 )

@@ -164,4 +164,6 @@ MIX = Step(
     rules=RULES,
     folders=("mix", "work"),
     unread=("work/mix/",),
+    whole=(choose_mix,),
+    sampled=(count_unit,),
 )

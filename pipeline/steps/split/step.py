@@ -119,6 +119,8 @@ SPLIT = Step(
     takes=Takes(SELECTING),
     unit_of=lambda name: name.removeprefix(_COUNT),
     evidence=_evidence,
+    whole=(choose_validation,),
+    sampled=(count_candidates,),
     folders=("split", "work"),
     unread=("work/split/",),
 )

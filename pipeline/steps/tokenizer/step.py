@@ -229,6 +229,7 @@ TOKENIZER = Step(
     takes=Takes(SELECTING),
     unit_of=lambda name: name.removeprefix(f"{SAMPLE}-"),
     folders=(FOLDER, "work"),
+    whole=(measure_parallel,),
     unread=("work/sample/", "work/held-out/"),
     sole=FOLDER,
 )

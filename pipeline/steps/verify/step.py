@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
+from pipeline.steps.again.choice import made_again
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
@@ -108,7 +109,8 @@ def _work(job: Job) -> Work[VerdictRecord]:
     mixed = [commit.read(MixChecked) for unit, commit in commits.items() if unit == "mix"]
     checked = (*mixed, *heads.values(), *rows)
     audit, broken = _audited(job, counted.get("train", ()), mixed)
-    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken)
+    again = yield from made_again(job, (MIX, SHARD, DRAW), documents=texts.documents)
+    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken, *again)
     learned = None
     if not found and file.verify.learning:
         inside = any(unit.dialogues for unit in units)

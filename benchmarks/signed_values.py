@@ -1,0 +1,277 @@
+r"""Signed values: one value of the evidence of a finished run is changed and signed again; verify names it.
+
+    python benchmarks/signed_values.py WORK --json signed.json
+    python benchmarks/signed_values.py WORK --cases 40            some of them, spread over all
+
+WORK gets a small run with exact and near-duplicates, containment, values, cuts, evaluation sets and a
+validation split. Of each column of each kind of table outside of the datasets a value is changed, and of
+each kind of record each number; commits and digests then vouch for what is there. The rows of datasets have
+a campaign of their own (`planted_faults.py`).
+
+`named` is a case if verify fails and names the file, its commit or its step. `stopped` is one in which it
+fails otherwise, `silent` one that passes. Exits with 1 if there is any of these that is not expected.
+"""
+
+import json
+import random
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from commit_seals import vouched
+from door_material import WORDS, campaign_main
+from file_damages import Undo, committed_files
+
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session, verify_session
+from stages.config import canonical_json
+
+NAMED, STOPPED, SILENT = "named", "stopped", "silent"
+_ROWS = ("datasets/", "tokens/")
+"""Where rows and their tokens lie."""
+_UNIT = re.compile(r"[0-9a-f]{12}-\d+|\d{3,}|(?<=/)[0-9a-f]{16}(?=/)")
+"""What differs between the files of one kind."""
+
+
+@dataclass
+class Case:
+    """One value."""
+
+    file: str
+    """Its key; of a record, that of the commit."""
+    where: str
+    """Column, or path in a record."""
+    outcome: str = ""
+    said: str = ""
+
+
+def run_file() -> RunFile:
+    """Return the run file."""
+    return RunFile.model_validate(
+        {
+            "name": "signed",
+            "sources": [
+                {
+                    "name": "s",
+                    "paths": ["*.jsonl"],
+                    "id_column": "id",
+                    "language": {"column": "lang"},
+                }
+            ],
+            "ingest": {"min_chars": 20, "max_bad_fraction": 0.5, "unit_size": "8KiB"},
+            "dedup": {
+                "keep": "longest",
+                "minhash": {"threshold": 0.7, "num_perm": 64},
+                "containment": {},
+                "url": "url",
+                "lines": {"min_documents": 3},
+            },
+            "decontamination": {"sets": [{"name": "held", "paths": ["held/*.jsonl"]}]},
+            "tokenizer": {"train": {"vocab_size": 620}},
+            "validation": {"fraction": 0.2},
+            "packing": {"seq_len": 64, "shards": 1},
+            "datasets": [{"name": "clm"}],
+            "verify": {"learning": False},
+        }
+    )
+
+
+def write_corpus(folder: Path) -> None:
+    """Write documents of which some are the same, alike, contained, of one URL, or hold an item."""
+    (folder / "held").mkdir(parents=True)
+    chance = random.Random(5)  # noqa: S311  # a corpus
+    words = [f"{word}{n}" for word in WORDS for n in range(40)]
+
+    def text(count: int) -> str:
+        return " ".join(chance.choice(words) for _ in range(count))
+
+    texts = [text(60) for _ in range(60)]
+    items = [text(12) for _ in range(6)]
+    texts += texts[:6]
+    texts += [f"{one} and so on" for one in texts[6:14]]
+    texts += [f"{one} {text(120)}" for one in texts[14:18]]
+    texts += [f"{text(30)} {item} {text(30)}" for item in items[:4]]
+    texts = [f"{one}\na line of many that stands in each of them\n{text(8)}" for one in texts]
+    records = [
+        {
+            "id": f"d{n}",
+            "text": one,
+            "lang": ("en", "de")[n % 2],
+            "url": f"http://a.example/{n % 70}",
+        }
+        for n, one in enumerate(texts)
+    ]
+    records += [{"id": "short", "text": "x", "lang": "en", "url": ""}]
+    for part in range(3):
+        lines = "".join(json.dumps(record) + "\n" for record in records[part::3])
+        (folder / f"{part}.jsonl").write_text(lines + "{\n", encoding="utf-8")
+    held = "".join(json.dumps({"text": item}) + "\n" for item in items)
+    (folder / "held" / "items.jsonl").write_text(held, encoding="utf-8")
+
+
+def cases_of(run: Path) -> list[Case]:
+    """Return a case for each column of each kind of file, and for each number of each kind of record."""
+    found: dict[tuple[str, str], Case] = {}
+    for key in committed_files(run):
+        if not key.startswith(_ROWS):
+            for where in _columns(run / key):
+                found.setdefault((_UNIT.sub("*", key), where), Case(key, where))
+    for path in sorted((run / "commits").glob("*/*.json")):
+        if path.parent.name.startswith(("decode", "verify-")):  # made again by verify
+            continue
+        key = path.relative_to(run).as_posix()
+        for where in _numbers(json.loads(path.read_text())["record"]):
+            found.setdefault((_UNIT.sub("*", key), re.sub(r"\d+", "*", where)), Case(key, where))
+    return list(found.values())
+
+
+def _columns(path: Path) -> Iterator[str]:
+    if path.suffix == ".parquet" and pq.read_metadata(path).num_rows:
+        yield from pq.read_schema(path).names
+    elif path.suffix == ".npy" and np.load(path, mmap_mode="r").size:
+        yield "values"
+    elif path.suffix == ".json":
+        yield from _numbers(json.loads(path.read_text()))
+
+
+def _numbers(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the paths of the numbers of a JSON value."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(inner, f"{name}/{key}")
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _numbers(inner, f"{name}/{number}")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name
+
+
+def _changed(value: Any, where: str) -> Any:
+    """Return a JSON value with one of its numbers changed."""
+    _, key, *rest = where.split("/", 2)
+    inner = f"/{rest[0]}" if rest else ""
+    if isinstance(value, dict):
+        return value | {key: _changed(value[key], inner) if inner else value[key] + 1}
+    number = int(key)
+    other = _changed(value[number], inner) if inner else value[number] + 1
+    return [*value[:number], other, *value[number + 1 :]]
+
+
+def change(run: Path, case: Case, undo: Undo) -> None:
+    """Change the value of a case, and let the run vouch for what is there."""
+    path = run / case.file
+    if case.file.startswith("commits/"):
+        before = json.loads(path.read_text())["record"]
+        after = _changed(before, case.where)
+        written = vouched(run, set(), record=lambda said: after if said == before else said)
+        for place, data in written.items():
+            undo.write(place, data)
+        return
+    undo.write(path, path.read_bytes())
+    if path.suffix == ".json":
+        path.write_bytes(canonical_json(_changed(json.loads(path.read_bytes()), case.where)))
+    elif path.suffix == ".npy":
+        array = np.load(path)
+        flat = array.reshape(-1)
+        place = len(flat) // 2
+        others = flat[flat != flat[place]]
+        flat[place] = others[0] if len(others) else flat[place] + 1
+        np.save(path, array)
+    else:
+        table = pq.read_table(path)
+        values = table.column(case.where).to_pylist()
+        values[len(values) // 2] = _other(values, table.schema.field(case.where))
+        column = table.schema.get_field_index(case.where)
+        field = table.schema.field(case.where)
+        table = table.set_column(column, field, pa.array(values, field.type))
+        pq.write_table(table, path, compression="zstd")
+    for place, data in vouched(run, {case.file}).items():
+        undo.write(place, data)
+
+
+def _other(values: list[Any], field: pa.Field) -> Any:
+    """Return another value for the middle of a column: one of its own, or one that is made up."""
+    own = values[len(values) // 2]
+    others = [value for value in values if value not in (own, None)]
+    if others:
+        return others[0]
+    if isinstance(own, bool):
+        return not own
+    if isinstance(own, int | float):
+        return own + 1
+    if isinstance(own, bytes):
+        return bytes([own[0] ^ 1]) + own[1:]
+    if isinstance(own, str):
+        return f"{own}x"
+    kind = field.type
+    if pa.types.is_boolean(kind):
+        return True
+    return 1 if pa.types.is_integer(kind) or pa.types.is_floating(kind) else "x"
+
+
+def looked_at(run: Path, case: Case) -> Case:
+    """Return a case with what verify says of it."""
+    undo = Undo(run)
+    try:
+        change(run, case, undo)
+        text, failed = _verified(run)
+    finally:
+        undo.undo()
+    names = [case.file, case.file.split("/")[0] if not case.file.startswith("commits/") else case.file]
+    step = case.file.split("/")[1] if case.file.startswith("commits/") else case.file.split("/")[0]
+    outcome = SILENT
+    if failed:
+        outcome = NAMED if any(name in text for name in (*names, f"commits/{step}")) else STOPPED
+    return replace(case, outcome=outcome, said=text[:300])
+
+
+def _verified(run: Path) -> tuple[str, bool]:
+    """Return what verify finds, and whether it fails."""
+    try:
+        report = verify_session(run, workers=0, address=None, stream=None)
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is looked at
+        return f"{type(error).__name__}: {error}", True
+    audit = report["audit"] or {"findings": []}
+    found = [*audit["findings"], *(f for v in report["verify"].values() for f in v["findings"])]
+    return "\n".join(f"{f['file']}: {f['check']}: {f['message']}" for f in found), bool(found)
+
+
+def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
+    """Change one value after the other, and return what came of it."""
+    write_corpus(work / "corpus")
+    run = work / "run"
+    report = run_session(RunRequest(run_file(), work / "corpus", run, workers=0), stream=None)
+    assert report["passed"], report["verify"]
+    cases = cases_of(run)
+    if 0 < number < len(cases):
+        cases = random.Random(seed).sample(cases, number)  # noqa: S311  # which cases, no secret
+    looked = []
+    for case in cases:
+        looked.append(looked_at(run, case))
+        if looked[-1].outcome != NAMED:
+            print(f"{looked[-1].outcome}: {case.file}, {case.where}: {looked[-1].said}", flush=True)
+    text, failed = _verified(run)
+    assert not failed, text
+    shutil.rmtree(work / "kept", ignore_errors=True)
+    return {
+        "cases": len(looked),
+        "outcomes": dict(Counter(case.outcome for case in looked)),
+        "faulty": [asdict(case) for case in looked if case.outcome != NAMED],
+    }
+
+
+def main() -> int:
+    """Do a campaign and print what came of it."""
+    return campaign_main(__doc__, campaign, cases=0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,15 +1,15 @@
-r"""Signed values: one value of the evidence of a finished run is changed and signed again; verify names it.
+r"""Signed values: a value of the evidence of a finished run is changed and signed; verify names it.
 
     python benchmarks/signed_values.py WORK --json signed.json
     python benchmarks/signed_values.py WORK --cases 40            some of them, spread over all
 
 WORK gets a small run with exact and near-duplicates, containment, values, cuts, evaluation sets and a
-validation split. Of each column of each kind of table outside of the datasets a value is changed, and of
-each kind of record each number; commits and digests then vouch for what is there. The rows of datasets have
-a campaign of their own (`planted_faults.py`).
+validation split. Of each column of each kind of table outside of the datasets a value is changed, and
+of each kind of record each number; commits and digests then vouch for what is there. The rows of
+datasets have a campaign of their own (`planted_faults.py`).
 
-`named` is a case if verify fails and names the file, its commit or its step. `stopped` is one in which it
-fails otherwise, `silent` one that passes. Exits with 1 if there is any of these that is not expected.
+A case is `named` if verify fails and names the file, its commit or its step. It is `stopped` if verify
+fails otherwise, `silent` if it passes. Exits with 1 if a case is not named.
 """
 
 import json
@@ -123,7 +123,8 @@ def cases_of(run: Path) -> list[Case]:
     for key in committed_files(run):
         if not key.startswith(_ROWS):
             for where in _columns(run / key):
-                found.setdefault((_UNIT.sub("*", key), where), Case(key, where))
+                kind = _UNIT.sub("*", key), re.sub(r"\d+", "*", where)
+                found.setdefault(kind, Case(key, where))
     for path in sorted((run / "commits").glob("*/*.json")):
         if path.parent.name.startswith(("decode", "verify-")):  # made again by verify
             continue
@@ -172,8 +173,8 @@ def change(run: Path, case: Case, undo: Undo) -> None:
         before = json.loads(path.read_text())["record"]
         after = _changed(before, case.where)
         written = vouched(run, set(), record=lambda said: after if said == before else said)
-        for place, data in written.items():
-            undo.write(place, data)
+        for vouching, data in written.items():
+            undo.write(vouching, data)
         return
     undo.write(path, path.read_bytes())
     if path.suffix == ".json":
@@ -193,8 +194,8 @@ def change(run: Path, case: Case, undo: Undo) -> None:
         field = table.schema.field(case.where)
         table = table.set_column(column, field, pa.array(values, field.type))
         pq.write_table(table, path, compression="zstd")
-    for place, data in vouched(run, {case.file}).items():
-        undo.write(place, data)
+    for vouching, data in vouched(run, {case.file}).items():
+        undo.write(vouching, data)
 
 
 def _other(values: list[Any], field: pa.Field) -> Any:
@@ -203,18 +204,14 @@ def _other(values: list[Any], field: pa.Field) -> Any:
     others = [value for value in values if value not in (own, None)]
     if others:
         return others[0]
-    if isinstance(own, bool):
-        return not own
-    if isinstance(own, int | float):
-        return own + 1
-    if isinstance(own, bytes):
-        return bytes([own[0] ^ 1]) + own[1:]
-    if isinstance(own, str):
-        return f"{own}x"
-    kind = field.type
-    if pa.types.is_boolean(kind):
-        return True
-    return 1 if pa.types.is_integer(kind) or pa.types.is_floating(kind) else "x"
+    if own is None:
+        return pa.scalar(1).cast(field.type).as_py()
+    made_up: dict[type, Any] = {
+        bool: own is False,
+        str: f"{own}x",
+        bytes: own[::-1] if isinstance(own, bytes) else own,
+    }
+    return made_up[type(own)] if type(own) in made_up else own + 1
 
 
 def looked_at(run: Path, case: Case) -> Case:
@@ -239,8 +236,10 @@ def _verified(run: Path) -> tuple[str, bool]:
         report = verify_session(run, workers=0, address=None, stream=None)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is looked at
         return f"{type(error).__name__}: {error}", True
-    audit = report["audit"] or {"findings": []}
-    found = [*audit["findings"], *(f for v in report["verify"].values() for f in v["findings"])]
+    found = [
+        *(report["audit"] or {"findings": ()})["findings"],
+        *(f for v in report["verify"].values() for f in v["findings"]),
+    ]
     return "\n".join(f"{f['file']}: {f['check']}: {f['message']}" for f in found), bool(found)
 
 

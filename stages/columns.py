@@ -74,6 +74,7 @@ DROPS = pa.schema(
         pa.field("position", pa.int64(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
         pa.field("detail", pa.string(), nullable=False),
+        pa.field("own_id", pa.string()),
     ]
 )
 """What ingest dropped, record by record."""

@@ -105,8 +105,9 @@ def _told(path: Path, parts: list[str], name: str) -> Iterator[tuple[str, str]]:
 
 def _dropped(path: Path, name: str) -> Iterator[tuple[str, str]]:
     place = _PLACE.fullmatch(name)
-    if place is not None:
-        for row in _rows(path, [[("path", "=", place[1]), ("line", "=", int(place[2]))]]):
+    at = None if place is None else [[("path", "=", place[1]), ("line", "=", int(place[2]))]]
+    for wanted in (_named(path, name), at):
+        for row in _rows(path, wanted):
             yield "dropped", f"{said_of_reason(row['reason'])}: {row['detail']}"
 
 

@@ -20,12 +20,14 @@ from pipeline.session.execution import Execution
 from pipeline.session.strays import links, no_commits, stray_files
 from pipeline.state.commits import SCAN, STEP_COMMIT
 from pipeline.state.ledger import flow_faults, ledger_key, read_flows
+from pipeline.steps.again.choice import followed_steps, remade
+from pipeline.steps.again.redo import redo
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
-from pipeline.steps.step import Evidence, Records, Scope, StepPlan
-from pipeline.steps.table import step_of
+from pipeline.steps.step import Evidence, Job, Records, Scope, StepPlan
+from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.units import units_of
 from stages.errors import FormatError
 from stages.ledger import Flow, Tally, total_flow
@@ -54,9 +56,20 @@ def audit(
         *_lost_steps(execution, plan),
         *_strays(execution, plan),
         *_flows(execution, plan, records, scope),
+        *_records(execution, plan, records, scope),
     )
     missed = () if every else tuple(missed_rules(execution.root, plan, scope, records))
     return AuditReport(files=files, bytes=size, findings=every, missed=missed)
+
+
+def with_findings_so_far(
+    execution: Execution, plan: Mapping[str, StepPlan], report: AuditReport
+) -> AuditReport:
+    """Return a report with what checks had found before one of them could not go on."""
+    surveys = [execution.commits.survey(name) for name in plan if step_of(name).is_check]
+    records = [commit.record for survey in surveys for commit in survey.commits.values()]
+    found = [FoundIn.model_validate(one) for record in records for one in record.get("findings", ())]
+    return report.model_copy(update={"findings": (*found, *report.findings)})
 
 
 def changed_plan(kept: KeptPlan, plan: Mapping[str, StepPlan], *, file: Path) -> list[FoundIn]:
@@ -73,6 +86,28 @@ def changed_plan(kept: KeptPlan, plan: Mapping[str, StepPlan], *, file: Path) ->
         for name in names
         if name not in plan or name not in steps or plan[name].fingerprint != steps[name].fingerprint
     ]
+
+
+def _records(
+    execution: Execution, plan: Mapping[str, StepPlan], records: Records, scope: Scope
+) -> Iterator[FoundIn]:
+    """Hold the record of each finished step to those of its units.
+
+    This comes before the checks that rely on records: a number that was changed may make them fail.
+    """
+    workers = execution.resources.workers
+    job = Job(plan[DECODE.name], scope, records, execution.root, workers, plan)
+    making = [step for step in STEPS if not step.is_check]
+    tasks = []
+    for one in followed_steps(job, making):
+        yield from one.followed.findings
+        tasks += [
+            job.task(f"again-{done.task.step}-{done.task.unit}", redo, remade(done, one.step))
+            for done in one.followed.tasks
+            if done.task.function in one.step.remade
+        ]
+    for checked in execution.ask(plan[DECODE.name], tasks, CheckRecord):
+        yield from checked.findings
 
 
 def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int, int, list[FoundIn]]:

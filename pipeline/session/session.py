@@ -29,7 +29,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.encoder import require_semantic_encoder
 from pipeline.run_file.filters import resolve_filters
 from pipeline.run_file.generators import require_generators
-from pipeline.session.audit import audit, changed_plan
+from pipeline.session.audit import audit, changed_plan, with_findings_so_far
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
 from pipeline.session.opening import open_execution
@@ -239,7 +239,7 @@ def _verify_one(
         runner = Runner(scope, plan, execution)
         execution.trusting = True  # what was changed is a finding of the checks
         found = changed_plan(kept, plan, file=output / PLAN)
-        audited = audit(execution, plan, replace(scope, earlier=witnesses), found)
+        audited = audit(execution, plan, scope, found)
         absent = absent_witnesses(output, kept, generation=number_of(output))
         audited = audited.model_copy(update={"missed": (*audited.missed, *absent)})
         for name, step in planned_steps(scope):
@@ -256,13 +256,13 @@ def _verify_one(
             try:
                 runner.do(plan)
             except Exception as error:
-                # Whatever a damaged file makes the other checks raise, the file is named. A stop, a
-                # setting and a fault of the disk have causes of their own.
+                # Whatever a damaged file makes the other checks raise, what was found is told. A stop,
+                # a setting and a fault of the disk have causes of their own.
                 own = (
                     isinstance(error, Stopped | ConfigError) or getattr(error, "errno", None) is not None
                 )
                 if not own:
-                    _refuse_findings(audited)
+                    _refuse_findings(with_findings_so_far(execution, plan, audited))
                 raise
         report = write()
         execution.journal.status(_outcome(report))

@@ -38,12 +38,17 @@ def ledger_key(step: str) -> str:
 def write_flows(path: Path, flows: Mapping[str, Flow]) -> None:
     """Write the flows of a step's units, in their order."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(flow_table(flows), path, compression="zstd")
+
+
+def flow_table(flows: Mapping[str, Flow]) -> pa.Table:
+    """Return the table of the flows of a step's units."""
     rows = [
         {"unit": unit, "side": side, "reason": reason, **tally.model_dump()}
         for unit, flow in flows.items()
         for side, reason, tally in _sides(flow)
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=_FLOWS), path, compression="zstd")
+    return pa.Table.from_pylist(rows, schema=_FLOWS)
 
 
 def read_flows(root: Path, step: str) -> dict[str, Flow]:

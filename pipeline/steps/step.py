@@ -21,6 +21,7 @@ from pipeline.engine.tasks import Function, Node, Task
 from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.run_file.fingerprints import fingerprint_of, full_settings
+from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.records import StepRecord
@@ -298,10 +299,16 @@ class Step(Generic[R]):
     takes: Takes | None = None
     evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
     """Returns tasks that count its tables again and report findings."""
+    ended: Callable[[Job, Mapping[str, Commit]], Whole[R]] | None = None
+    """Returns the end of its work from the commits of its units, where these hang on the inputs."""
     whole: tuple[Function, ...] = ()
     """What its tasks do that checks do again: it follows from tables."""
+    outside: tuple[Function, ...] = ()
+    """Likewise, from files beside the run too: where these are gone or others, nothing is said."""
     sampled: tuple[Function, ...] = ()
     """Likewise of some of its tasks, since each does a part of the corpus."""
+    remade: Mapping[Function, Function] = field(default_factory=dict)
+    """What does again, in `verify` alone, all but the dearest part of what a task does."""
     rules: tuple[LaterRule, ...] = ()
     """Rules that came later, in the order in which they came."""
     unit_of: Callable[[str], str] = lambda name: name

@@ -66,7 +66,16 @@ def difference(own: Path, again: Path) -> str | None:
 
 
 def _of_tables(own: Path, again: Path) -> str | None:
-    one, other = (pq.read_table(path, use_threads=False) for path in (own, again))
+    return differing_tables(*(pq.read_table(path, use_threads=False) for path in (own, again)))
+
+
+def differing_tables(one: pa.Table, other: pa.Table) -> str | None:
+    """Say where a table differs from the same table made again, or None if they hold the same.
+
+    Args:
+        one: as it is kept.
+        other: as it is made again.
+    """
     if one.schema.names != other.schema.names:
         return f"has the columns {', '.join(one.schema.names)}, not {', '.join(other.schema.names)}"
     rows = min(one.num_rows, other.num_rows)

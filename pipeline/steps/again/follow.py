@@ -6,18 +6,22 @@ So each number of a step's record is held to the records of its units, by the co
 Which of the tasks are done again is decided elsewhere (`pipeline.steps.again.choice`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
 from pipeline.state.commit_object import Commit, commit_key
 from pipeline.state.commits import STEP_COMMIT, Commits
-from pipeline.steps.again.differences import differing_values
+from pipeline.state.ledger import flow_table, ledger_key
+from pipeline.steps.again.differences import differing_tables, differing_values
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.step import Job, Step, Whole
-from stages.errors import ShardmillError
+from stages.errors import ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
 
 MADE_AGAIN = "made again"
@@ -71,14 +75,31 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
         total = total_flow(whole.flows.values()) or Flow(input=Tally(), output=Tally())
         record = record.model_copy(update={"ledger": total})
     found = differing_values(kept.record, record.model_dump(mode="json"))
+    tables = () if whole.flows is None else _of_ledger(job, whole.flows)
     messages = (f"{name} is {own}, and its units give {again}" for name, own, again in found)
-    return Followed(
-        tuple(tasks), tuple(FoundIn(file=place, check=MADE_AGAIN, message=text) for text in messages)
-    )
+    records = (FoundIn(file=place, check=MADE_AGAIN, message=text) for text in messages)
+    return Followed(tuple(tasks), (*records, *tables))
+
+
+def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:
+    """Hold the table of a step in the ledger to the flows of its units."""
+    key = ledger_key(job.plan.name)
+    order = [(name, "ascending") for name in ("unit", "side", "reason")]  # of old runs it may be another
+    try:
+        own = pq.read_table(job.root / key, use_threads=False).sort_by(order)
+        found = differing_tables(own, flow_table(flows).sort_by(order))
+    except (OSError, pa.ArrowException, KeyError) as error:
+        if is_of_the_system(error):
+            raise
+        found = str(error).splitlines()[0]
+    if found is not None:
+        yield FoundIn(file=key, check=MADE_AGAIN, message=found)
 
 
 def _end_of(step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask]) -> Whole[Any]:
     """Return what the work of a step comes to; its tasks are added as they come."""
+    if step.ended is not None:
+        return step.ended(job, _units_of(job, commits))
     work = step.work(job)
     committed: dict[str, Commit] | None = None
     while True:
@@ -90,6 +111,14 @@ def _end_of(step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask]) 
         done = list(_done(phase, commits, step.passing))
         tasks += done
         committed = {one.task.unit: one.commit for one in done}
+
+
+def _units_of(job: Job, commits: Commits) -> dict[str, Commit]:
+    """Return the commits of the units of ingest, in the order in which its record names them."""
+    survey = commits.survey(job.plan.name)
+    named = [one["name"].replace("/", ".", 1) for one in survey.commits[STEP_COMMIT].record["units"]]
+    others = sorted(survey.commits.keys() - {STEP_COMMIT, *named})
+    return {unit: survey.commits[unit] for unit in (*named, *others)}
 
 
 def _done(phase: Phase, commits: Commits, passing: tuple[str, ...]) -> Iterator[DoneTask]:

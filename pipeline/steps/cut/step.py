@@ -139,7 +139,8 @@ def _work(job: Job) -> Work[CutRecord]:
     task = job.task("evidence", write_cuts, CutEvidence(units, len(runs), earlier))
     yield Phase("list what was cut", [task])
     parts = list(read_all(found, CutsRecord).values())
-    flows = {unit: flow for part in parts for unit, flow in part.flows.items()}
+    cut = {unit: flow for part in parts for unit, flow in part.flows.items()}
+    flows = {unit.commit_name: cut[unit.commit_name] for unit in units}  # JSON may order them by name
     return Whole(_summed(parts, flows, methods), flows)
 
 

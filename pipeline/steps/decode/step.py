@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from pipeline.engine.phase import Phase
-from pipeline.steps.again.choice import made_again
+from pipeline.steps.again.choice import made_again, signed_again
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.decode.sample import LibraryRecord, SampledUnit, check_sample, sample_shares
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.findings import FoundIn
+from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord, read_all
 from pipeline.steps.selection import kept_units
 from pipeline.steps.sentences.step import SENTENCES
@@ -39,7 +40,7 @@ _OVERLAPPED = (TOKENIZE.name, SENTENCES.name)
 """Their units are checked as they are made."""
 
 
-_BEFORE = (DEDUP, DECONTAMINATE, CUT, TOKENIZER, SPLIT, TOKENIZE, SENTENCES)
+_BEFORE = (INGEST, DEDUP, DECONTAMINATE, CUT, TOKENIZER, SPLIT, TOKENIZE, SENTENCES)
 """Steps that are whole by then; verify does those of its dataset."""
 
 
@@ -70,6 +71,8 @@ def _work(job: Job) -> Work[DecodeRecord]:
         findings = [finding for unit in samples for finding in unit.findings]
         by_library = sum(unit.documents for unit in samples)
     findings += yield from made_again(job, _BEFORE, documents=documents)
+    if job.file.dedup.near:
+        findings += yield from signed_again(job, documents=documents)
     returned: Counter[str] = Counter()
     for unit in found:
         returned.update(unit.returned)

@@ -67,7 +67,8 @@ def _need(scope: Scope) -> Need:
 
 def _work(job: Job) -> Work[DecontaminateRecord]:
     config = _config(job.scope)
-    runs = unit_runs(kept_units(job, after=DEDUP.name))
+    units = kept_units(job, after=DEDUP.name)
+    runs = unit_runs(units)
     names = tuple(run.name for run in runs)
     made = yield Phase("read the evaluation sets", [job.task("index", make_index, config)])
     index = made["index"].read(IndexRecord)
@@ -83,7 +84,8 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     task = job.task("gather", gather, Gathering(names, config))
     gathered = yield Phase("gather what was found", [task], Where.WORKERS)
     sets = gathered["gather"].read(GatheredRecord).sets
-    flows = {unit: flow for one in decided.values() for unit, flow in one.flows.items()}
+    found = {unit: flow for one in decided.values() for unit, flow in one.flows.items()}
+    flows = {unit.commit_name: found[unit.commit_name] for unit in units}  # JSON may order them by name
     total = total_flow(flows.values())
     assert total is not None, "ingest refuses to leave no document"
     if not total.output.documents and not job.scope.earlier:  # of a later dump nothing may be new
@@ -165,6 +167,7 @@ DECONTAMINATE = Step(
     folders=(DECONTAMINATE_NAME,),
     earlier=("ingest", "dedup"),
     whole=(count_documents, gather),
+    outside=(make_index,),
     sampled=(search_run, decide_run),
     unread=("decontaminate/hits/", "decontaminate/found/", "decontaminate/index/"),
 )

@@ -80,5 +80,4 @@ DRAW = Step(
     need=_need,
     work=_work,
     folders=("datasets",),
-    whole=(make_drawn,),
 )

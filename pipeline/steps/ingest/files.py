@@ -22,6 +22,8 @@ from stages.ledger import IdSum, Tally
 
 NAMED_DROPS = 3
 """Drops that a unit's record names; all of them stand in its drops.parquet."""
+_OWN_ID = 4_096
+"""Characters of an own id that stand in drops.parquet: one that is too long to be one is a drop."""
 DROPS_HELD = 8_192
 """Drops in a row group: some 4 MiB while they are Python objects."""
 ROWS_TURNED = 8_192
@@ -38,7 +40,7 @@ class DropsFile:
 
     def __init__(self, path: Path, part: InputPart) -> None:
         self._part = part
-        self._held: list[tuple[str, Drop]] = []
+        self._held: list[tuple[str, Drop, str | None]] = []
         self._writer = pq.ParquetWriter(path, DROPS, compression="zstd")
         self._sums: defaultdict[str, IdSum] = defaultdict(IdSum)
         self.counts: Counter[str] = Counter()
@@ -61,15 +63,21 @@ class DropsFile:
             self._write()
         self._writer.close()
 
-    def add(self, drop: Drop, path: str) -> None:
-        """Count one drop of a file and take it to drops.parquet."""
+    def add(self, drop: Drop, path: str, own_id: str | None) -> None:
+        """Count one drop of a file and take it to drops.parquet.
+
+        Args:
+            drop: the drop.
+            path: of the file.
+            own_id: of its document, if it was read so far.
+        """
         self._name(drop, path, self.named)
         if drop.reason in UNREADABLE:
             self._name(drop, path, self.unreadable)
             self.further_unreadable += drop.lines - 1
         self.counts[str(drop.reason)] += 1
         self._sums[str(drop.reason)].add(document_id(self._part.source, path, drop.position))
-        self._held.append((path, drop))
+        self._held.append((path, drop, None if own_id is None else own_id[:_OWN_ID]))
         if len(self._held) >= DROPS_HELD:
             self._write()
 
@@ -92,8 +100,9 @@ class DropsFile:
                 "position": drop.position,
                 "reason": str(drop.reason),
                 "detail": drop.detail,
+                "own_id": own_id,
             }
-            for path, drop in self._held
+            for path, drop, own_id in self._held
         ]
         self._writer.write_table(pa.Table.from_pylist(rows, schema=DROPS))
         self._held = []

@@ -212,13 +212,14 @@ def _batches(reading: Reading, making: _Making, received: IdSum) -> Iterator[_Ro
     """Yield the part's documents in batches; what gives none goes to `drops`."""
     batch = _RowGroup()
     for record in reading.records():
-        path = reading.file.path
+        path, own_id = reading.file.path, None
         making.counts["read"] += 1
         received.add(document_id(making.part.source, path, record.position))
         if making.dialogues is not None and not isinstance(record, Drop):
+            own_id = record.own_id
             record = making.dialogues.write(record)  # noqa: PLW2901  # nor is a dialogue beside its text
         if isinstance(record, Drop):
-            making.drops.add(record, path)
+            making.drops.add(record, path, own_id)
             continue
         _add(batch, record, path, making)
         del record  # a long text is not held beside the batch that it goes to
@@ -247,13 +248,14 @@ def _add(batch: _RowGroup, document: RawDocument, path: str, making: _Making) ->
     if verdict is None and document.sections and not document.flags:
         verdict = _empty_section(sections, part)
     if verdict is not None:
-        drops.add(Drop(document.line, document.position, *verdict), path)
+        drops.add(Drop(document.line, document.position, *verdict), path, document.own_id)
         return
     ends, language = list(accumulate(section.characters for section in sections)), document.language
     if filters.chain is not None:
         judged = filters.judge(part, document, path, text=text, characters=ends[-1])
         if judged.reason is not None:
-            drops.add(Drop(document.line, document.position, judged.reason, judged.detail), path)
+            drop = Drop(document.line, document.position, judged.reason, judged.detail)
+            drops.add(drop, path, document.own_id)
             return
         text, language = judged.document.text, judged.document.language or language
         ends[-1] = judged.document.characters

@@ -249,6 +249,12 @@ def _work(job: Job) -> Work[IngestRecord]:
     commits = yield Phase("read and clean", tasks, follow=follow)
     parts = read_all(commits, PartRecord)
     require_whole_files(job.scope.inputs, parts.values())
+    return _ended(job, commits)
+
+
+def _ended(job: Job, commits: Mapping[str, Commit]) -> Whole[IngestRecord]:
+    """Return what the units come to, in canonical order."""
+    parts = read_all(commits, PartRecord)
     return Whole(_summed(job, parts), flows_of(parts))
 
 
@@ -374,5 +380,6 @@ INGEST = Step(
     work=_work,
     amounts=_amounts,
     evidence=_evidence,
+    ended=_ended,
     folders=("ingest",),
 )

@@ -193,5 +193,4 @@ SHARD = Step(
     evidence=_evidence,
     replayed=(TOKENIZE.name,),
     folders=("datasets",),
-    whole=(make_manifest,),
 )

@@ -32,6 +32,7 @@ from pipeline.steps.tokenizer.training import (
     SampleUnit,
     TokenizerRecord,
     TokenizerTraining,
+    measure_trained,
     sample_unit,
     sampling_rates,
     train_tokenizer,
@@ -229,7 +230,8 @@ TOKENIZER = Step(
     takes=Takes(SELECTING),
     unit_of=lambda name: name.removeprefix(f"{SAMPLE}-"),
     folders=(FOLDER, "work"),
-    whole=(measure_parallel,),
+    outside=(measure_parallel,),
+    remade={train_tokenizer: measure_trained},
     unread=("work/sample/", "work/held-out/"),
     sole=FOLDER,
 )

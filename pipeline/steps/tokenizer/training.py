@@ -1,11 +1,13 @@
 """Tokenizer: a balanced sample from every unit, then one actor trains on it and measures fairness."""
 
 import json
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -212,6 +214,26 @@ def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerR
     model = workspace.create(f"{FOLDER}/{trainer.kind}")
     model.write_bytes(trainer.train(sample, work.train))
     release_freed_memory()  # the trainer's half a gigabyte, before the sample is measured
+    return _measured_tokenizer(workspace, work, model, special, coverage)
+
+
+def measure_trained(workspace: Workspace, work: TokenizerTraining) -> TokenizerRecord:
+    """Do what training does, with the model that it made: the same files and the same record."""
+    special = trained_ids(work.framing, len(work.train.control_symbols))
+    _, coverage = _sample_of(workspace, work)
+    key = f"{FOLDER}/{TRAINERS[work.train.model].kind}"
+    model = Path(shutil.copyfile(workspace.path(key), workspace.create(key)))
+    return _measured_tokenizer(workspace, work, model, special, coverage)
+
+
+def _measured_tokenizer(
+    workspace: Workspace,
+    work: TokenizerTraining,
+    model: Path,
+    special: Mapping[str, int],
+    coverage: float | None,
+) -> TokenizerRecord:
+    """Write special ids and fairness of a trained model, and report it."""
     counter = TextCounter(open_tokenizer(model, special))
     trained, drawn = _measure(workspace, work, counter, key=sample_key)
     unseen, _ = _measure(workspace, work, counter, key=measured_key)

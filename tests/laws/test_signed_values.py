@@ -1,0 +1,71 @@
+"""What verify promises of evidence that is changed and signed again: it names file, row and value.
+
+A slice of benchmarks/signed_values.py.
+"""
+
+from pathlib import Path
+
+import pytest
+import signed_values
+from commit_seals import vouched
+from file_damages import Undo
+from signed_values import NAMED, Case, cases_of, looked_at, run_file, write_corpus
+
+from pipeline.session.session import RunRequest, run_session, verify_session
+from stages.errors import VerificationError
+from tests.campaign import some_of
+
+pytestmark = pytest.mark.slow
+
+UNKNOWN = ("decontaminate/index/", "tokenizer/", "ingest/", "commits/tokenizer/", "commits/scan/")
+"""Made from files beside the run, which verify does not have; or measured by what tests keep."""
+STATED = [
+    Case("dedup/removed.parquet", "kept_own_id"),
+    Case("dedup/removed.parquet", "similarity"),
+    Case("dedup/clusters.parquet", "number"),
+    Case("commits/split/_step.json", "/shards/train"),
+    Case("commits/dedup/_step.json", "/kept"),
+    Case("commits/dedup/_step.json", "/compared"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run with every table of evidence."""
+    folder = tmp_path_factory.mktemp("signed")
+    write_corpus(folder / "corpus")
+    request = RunRequest(run_file(), folder / "corpus", folder / "run", workers=0)
+    assert run_session(request, stream=None)["passed"]
+    return folder / "run"
+
+
+@pytest.mark.parametrize("case", STATED, ids=lambda case: f"{case.file} {case.where}")
+def test_a_value_that_is_signed_again_is_named(case: Case, run: Path) -> None:
+    looked = looked_at(run, case)
+    assert looked.outcome == NAMED, looked
+    assert "made again" in looked.said
+
+
+def test_any_value_of_any_table_or_record_is_named(run: Path) -> None:
+    known = [case for case in cases_of(run) if not case.file.startswith(UNKNOWN)]
+    assert len(known) > 300
+    silent = [
+        one for one in (looked_at(run, case) for case in some_of(known, 8)) if one.outcome != NAMED
+    ]
+    assert silent == []
+
+
+def test_what_was_found_is_told_where_a_changed_number_ends_the_checks(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undo = Undo(run)
+    try:
+        signed_values.change(run, Case("commits/split/_step.json", "/shards/train"), undo)
+        monkeypatch.setattr("pipeline.steps.decode.step.checks_of", lambda *_, **__: 1 / 0)
+        with pytest.raises(
+            VerificationError, match=r"commits/split/_step\.json: made again: shards\.train is"
+        ):
+            verify_session(run, workers=0, address=None, stream=None)
+    finally:
+        undo.undo()
+    assert vouched(run, set()) == {}

@@ -1,15 +1,19 @@
 """What later rules promise: they change new runs, and what was finished without them stays done."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from pipeline.planning.rules import finished_steps
+from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import LaterRule, Scope, StepPlan
 from tests.conftest import small_run
 
 FIRST = LaterRule("first", lambda scope: scope.generation > 0)
-SECOND = LaterRule("second", lambda _: True)
+SECOND = LaterRule("second", lambda _: True, settings=lambda _: {"since": "second"})
 RULED = replace(SPLIT, rules=(FIRST, SECOND))
 BEFORE = {name: StepPlan(name, name, {}, ()) for name in ("dedup", "tokenizer")}
 
@@ -41,8 +45,20 @@ def test_a_finished_step_stays_done_by_the_rules_of_its_time(followed: int) -> N
     now = planned(RULED, replace(scope, finished={SPLIT.name: then.fingerprint}))
     assert now.fingerprint == then.fingerprint
     assert (now.rules, now.missed) == (("first", "second")[:followed], ("first", "second")[followed:])
+    assert now.config == then.config
+    assert ("since" in now.config) == (followed == 2), "a rule brings its own settings, and no sooner"
 
 
 def test_a_finished_step_of_other_settings_is_made_by_the_rules_of_today() -> None:
     plan = planned(RULED, Scope(small_run(), finished={SPLIT.name: "another"}))
     assert (plan.rules, plan.missed) == (("second",), ())
+
+
+def test_what_was_finished_without_rules_is_known_of_every_step_that_has_some(tmp_path: Path) -> None:
+    """A step of each dataset is committed under its name in the plan, whatever the dataset is called."""
+    commits = Commits(LocalStorage(tmp_path))
+    for name in ("ingest", "dedup", "mix-clm", "mix-my-second", "shard-clm"):
+        commits.put(name, STEP_COMMIT, f"of {name}", Outcome(tmp_path, {}))
+    commits.put("mix-begun", "unit", "of a unit", Outcome(tmp_path, {}))
+    ruled = {"dedup", "mix-clm", "mix-my-second"}
+    assert finished_steps(commits) == {name: f"of {name}" for name in ruled}

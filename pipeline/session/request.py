@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # which imports this module
 def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     """Return a request for each generation of a folder: its own run first.
 
-    With --replace, new files are no generation: all become one run.
+    With --replace, new files are no generation: all become one run, as do all generations if asked for.
     """
     if request.files is not None:
         return [request]
@@ -40,7 +40,7 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     keys = {_key(file) for file in find_inputs(request.file, request.base, output=request.output).files}
     found = generations_of(request.output, keys)
     fresh = not (found[-1].folder / PLAN).exists()
-    if len(found) == 1 or (request.replace and fresh):
+    if len(found) == 1 or (request.replace and (fresh or request.as_one)):
         return [request]
     own = replace(request, files=found[0].files)
     later = [

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,14 @@ def test_a_run_that_is_refused_deletes_nothing(wrong: tuple[str, ...], grown: Pa
     (grown / "in" / "d3.jsonl").unlink()
     assert called(*RUN, cwd=grown).returncode == 0, "the old run is whole"
     assert stored(grown) == before
+
+
+def test_a_new_run_that_goes_only_as_far_as_asked_deletes_nothing(grown: Path) -> None:
+    before = stored(grown)
+    report = run_session(replace(request_of(grown), until="ingest"), stream=None)
+    assert report["passed"] is None
+    assert stored(grown) == before
+    assert not (grown / "out" / REPLACEMENT / ".whole").exists()
 
 
 @pytest.mark.parametrize("calls", some_of([*range(30), 99], 4))

@@ -1,9 +1,12 @@
 """What later rules promise: they change new runs, and what was finished without them stays done."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from pipeline.steps.mix.choose import WITHIN
+from pipeline.steps.mix.rules import RULES
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import LaterRule, Scope, StepPlan
 from tests.conftest import small_run
@@ -46,3 +49,26 @@ def test_a_finished_step_stays_done_by_the_rules_of_its_time(followed: int) -> N
 def test_a_finished_step_of_other_settings_is_made_by_the_rules_of_today() -> None:
     plan = planned(RULED, Scope(small_run(), finished={SPLIT.name: "another"}))
     assert (plan.rules, plan.missed) == (("second",), ())
+
+
+@pytest.mark.parametrize(
+    ("sources", "changed"),
+    [
+        ([{"weight_column": "score", "epochs": 2}], False),
+        ([{"weight_column": "score"}, {"share": 0.3}], False),
+        ([{"weight_column": "score"}, {"epochs": 0}], False),
+        ([{"share": 0.3, "weight_column": "score"}, {}, {}], False),
+        ([{"weight_column": "score"}, {}], True),
+        ([{"weight_column": "score"}, {}, {"share": 0.3}], True),
+    ],
+)
+def test_the_rule_of_weights_changes_a_mix_only_if_sources_with_epochs_stand_beside_them(
+    sources: list[dict[str, Any]], *, changed: bool
+) -> None:
+    named = [
+        {"name": name, "paths": [f"{name}.jsonl"], "keep_columns": ["score"], **one}
+        for name, one in zip("abc", sources, strict=False)
+    ]
+    file = small_run(sources=named)
+    (rule,) = (one for one in RULES if one.name == WITHIN)
+    assert rule.changes(Scope(file, of=file.datasets[0])) == changed

@@ -1,6 +1,7 @@
 """What a split promises of duplicates: a cluster stands on one side, in every step that asks."""
 
 import re
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from pipeline.engine.tasks import Workspace
 from pipeline.session.session import RunRequest, run_session
+from pipeline.steps.dedup.sides import KnownSides
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
@@ -22,7 +24,7 @@ from pipeline.steps.split.choice import (
 from pipeline.steps.tokenize.encode import TokenizeUnit, groups_of
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.tokenizer.training import SampleUnit, sample_key, sample_unit
-from pipeline.steps.units import Unit
+from pipeline.steps.units import NAME, Unit
 from stages.columns import CLUSTERS
 from stages.mixing.placement import ValidationConfig, is_candidate, shard_of
 from stages.packing.layout import PackingConfig
@@ -156,3 +158,29 @@ def test_a_split_that_was_asked_for_and_is_empty_is_told(
     assert ("validation" in report["datasets"]["mlm"]) == (validation["fraction"] > 0)
     if said is not None:
         assert report["datasets"]["mlm"]["validation"]["rows"] == 0
+
+
+def test_what_earlier_runs_hold_out_is_so_by_cluster_where_this_run_holds_out_nothing_itself(
+    run: tuple[Path, Unit, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    root, unit, documents = run
+    name = next(
+        name for name, count in Counter(one["cluster"] for one in documents).items() if count == 2
+    )
+    sides = pa.table({"cluster": pa.array([name], pa.binary(16)), "held_out": [True]})
+    pq.write_table(sides, tmp_path / "sides.parquet")
+    nothing = ValidationConfig(fraction=0.0)
+    work = CandidateUnit(unit, nothing, 3, sides=str(tmp_path / "sides.parquet"))
+    record = count_candidates(space(root, tmp_path / "own"), work)
+    assert record.joined.documents == 2
+    (row,) = pq.read_table(tmp_path / "own" / "work" / "split" / f"{unit.name}.parquet").to_pylist()
+    assert row["cluster"] == name
+    size = sum(len(one["text"].encode()) for one in documents if one["cluster"] == name)
+    assert row["text_bytes"] == size
+
+
+@pytest.mark.parametrize("held_out", ["a", "b", "c"])
+def test_clusters_that_became_one_are_held_out_by_any_of_their_names(held_out: str) -> None:
+    first, second, every = (np.array(list(names), NAME) for names in ("ac", "bb", "abcd"))
+    known = KnownSides(first, second, np.array([held_out], NAME))
+    assert known.holds_out(every).tolist() == [True, True, True, False]

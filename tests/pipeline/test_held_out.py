@@ -13,7 +13,8 @@ import pytest
 
 from pipeline.engine.tasks import Workspace
 from pipeline.session.session import RunRequest, run_session
-from pipeline.steps.dedup.sides import KnownSides
+from pipeline.steps.dedup.sides import SIDES, KnownSides, write_sides
+from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
@@ -184,3 +185,34 @@ def test_clusters_that_became_one_are_held_out_by_any_of_their_names(held_out: s
     first, second, every = (np.array(list(names), NAME) for names in ("ac", "bb", "abcd"))
     known = KnownSides(first, second, np.array([held_out], NAME))
     assert known.holds_out(every).tolist() == [True, True, True, False]
+
+
+class Numbered:
+    """Names of documents: their numbers."""
+
+    def clusters(self, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the name of each, (M, 16)."""
+        found = np.zeros((len(numbers), 16), np.uint8)
+        found[:, 0] = numbers
+        return found
+
+
+def test_a_cluster_stays_on_the_side_that_an_earlier_run_gave_it_be_it_training(tmp_path: Path) -> None:
+    """Documents 0 to 2 are of a run with a split that holds out 0, 3 is of one without; 4 to 7 are new.
+
+    A new document is in the cluster of each of 0, 1 and 3; nothing is like 2 and 7.
+    """
+    split, none = (
+        EarlierRun("", "i", "d", name, tmp_path / str(name), (Unit("u", "s", "", 0, count, 0),))
+        for name, count in (("f", 3), (None, 1))
+    )
+    (tmp_path / "f" / "split").mkdir(parents=True)
+    held_out = pa.array([Numbered().clusters(np.array([0])).tobytes()], pa.binary(16))
+    pq.write_table(pa.table({"cluster": held_out}), tmp_path / "f" / VALIDATION)
+    clustered = np.array([True, True, False, True, True, True, True, False])
+    roots = np.array([0, 1, 2, 3, 0, 1, 3, 7])
+    names: Any = Numbered()
+    written = Workspace(tmp_path, tmp_path)
+    write_sides(written, (split, none), clustered=clustered, roots=roots, names=names)
+    rows = pq.read_table(tmp_path / SIDES).to_pylist()
+    assert {row["cluster"][0]: row["held_out"] for row in rows} == {0: True, 1: False}

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.engine.tasks import Workspace
 from pipeline.report.flow import flow_stages
 from pipeline.report.mix_picture import draw_shares, draw_windows
 from pipeline.report.mixes import add_generations, mix_line, mixes_of, verdicts_in, wholes_of
@@ -29,8 +30,8 @@ from pipeline.session.session import RunRequest, known_steps, plan_session, run_
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.mix.check import MixChecked
-from pipeline.steps.mix.choose import MixRecord, nothing_taken
+from pipeline.steps.mix.check import MixChecked, check_mix
+from pipeline.steps.mix.choose import MixChoice, MixRecord, nothing_taken
 from pipeline.steps.mix.count import MixUnitRecord, largest_of
 from pipeline.steps.verify.mixed import MixCounts, count_mix, count_shard
 from stages.config import canonical_json
@@ -293,3 +294,14 @@ def test_the_largest_document_is_known_only_if_every_unit_counted_it(
     counted: tuple[int | None, ...], largest: int | None
 ) -> None:
     assert largest_of(MixUnitRecord(documents=1, largest=one) for one in counted) == largest
+
+
+def test_a_mix_that_the_token_store_cannot_give_is_a_finding_and_ends_no_check(
+    mixed: Path, tmp_path: Path
+) -> None:
+    mix = mixed_file().mix_of(mixed_file().datasets[0])
+    assert mix is not None
+    checked = check_mix(Workspace(mixed, tmp_path), MixChoice("first", (), mix, None, 0))
+    (finding,) = checked.findings
+    assert (finding.file, finding.check) == ("mix/first.parquet", "readable")
+    assert "no source with epochs has a token to take" in finding.message

@@ -1,14 +1,16 @@
 """What later rules promise: they change new runs, and what was finished without them stays done."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.steps.mix.choose import WITHIN
+from pipeline.steps.mix.choose import LATER, WITHIN, MixRecord
 from pipeline.steps.mix.rules import RULES
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import LaterRule, Scope, StepPlan
+from pipeline.steps.step import LaterRule, Records, Scope, StepPlan
+from stages.mixing.classes import MixClass
 from tests.conftest import small_run
 
 FIRST = LaterRule("first", lambda scope: scope.generation > 0)
@@ -72,3 +74,20 @@ def test_the_rule_of_weights_changes_a_mix_only_if_sources_with_epochs_stand_bes
     file = small_run(sources=named)
     (rule,) = (one for one in RULES if one.name == WITHIN)
     assert rule.changes(Scope(file, of=file.datasets[0])) == changed
+
+
+@pytest.mark.parametrize(("name", "told"), [("web", True), ("old", False)])
+def test_only_new_documents_are_told_as_left_out_and_none_of_a_replayed_run(
+    name: str, *, told: bool
+) -> None:
+    web = {"name": "web", "paths": ["*.jsonl"], "share": 0.8}
+    old = {"name": "old", "run": "earlier", "share": 0.2}
+    file = small_run(sources=[web, old], tokenizer={"path": "earlier"})
+    counts = {"available_documents": 9, "available_tokens": 90, "documents": 4, "tokens": 40}
+    taken = MixClass(source=name, language="en", end=1_000, **counts)
+    records = Records()
+    records.put("mix-clm", MixRecord(classes=(taken,), shares={}))
+    (rule,) = (one for one in RULES if one.name == LATER)
+    said = rule.missed(Path("run"), records, Scope(file, of=file.datasets[0], generation=1))
+    assert (said is not None) == told
+    assert not told or "new documents are in no training row: 5 of source web." in str(said)

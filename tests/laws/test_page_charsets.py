@@ -154,6 +154,20 @@ def test_a_drop_names_the_label_because_of_which_a_page_is_not_read() -> None:
         decoded_page(b"<meta charset=x-nobody><p>\xe9")
 
 
+def test_a_text_of_7_bits_but_for_its_last_byte_is_read_by_its_label_whatever_that_byte_is() -> None:
+    page = b"<meta charset=windows-1252><p>L'Ha"
+    for byte in (b"\xff", b"\xfe", b"\xff\xff"):
+        assert decoded_page(page + byte) == (page + byte).decode("cp1252")
+        assert decoded_page(b"<p>" + byte, "iso-8859-5") == "<p>" + byte.decode("iso-8859-5")
+        assert decoded_text(b"reka" + byte, "koi8-r") == "reka" + byte.decode("koi8-r")
+
+
+def test_a_text_of_letters_in_utf_8_but_for_its_last_byte_is_read_by_no_label() -> None:
+    for wrong in (b"\xff", "\ud800".encode("utf-8", "surrogatepass")):
+        with pytest.raises(ValueError, match="has bytes that are no characters of its encoding"):
+            decoded_page("<meta charset=windows-1252><p>é".encode() + wrong)
+
+
 def test_a_plain_text_about_charsets_names_none() -> None:
     text = "write <meta charset=big5> and é"
     assert decoded_text(text.encode("cp1252"), "windows-1252") == text

@@ -13,7 +13,7 @@ from pipeline.init.fields import FieldChoice, choose_fields
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError
-from stages.reading.delimiters import Quoting
+from stages.reading.delimiters import USUAL_DELIMITERS, Quoting
 from tests.called import called
 from tests.pipeline.initialised import TEXTS, ingested, init, lines_of
 
@@ -191,6 +191,16 @@ def test_the_usual_delimiter_stays_if_half_of_the_rows_fit_it_and_not_all_fit_an
     assert delimiter_in("\n".join(rows), ",") == ","
     assert delimiter_in("\n".join(rows[:-1]), ",") == ",", "the other has fewer fields"
     assert delimiter_in("\n".join(["a,b;c;d", *["1,2;3;4"] * 3, *["1;2;3"] * 2]), ",") == ";"
+
+
+@pytest.mark.parametrize("other", [one for one in USUAL_DELIMITERS if one != "\t"])
+def test_the_usual_delimiter_stays_if_all_rows_fit_it_and_have_as_many_fields_by_another(
+    other: str,
+) -> None:
+    text = f"last{other} first\tremark\n" + f"A{other} B\tit rained\n" * 3
+    assert delimiter_in(text, "\t", Quoting.NONE) == "\t"
+    assert delimiter_in(text, other) == other
+    assert delimiter_in(f"{text}C{other} D\n", "\t", Quoting.NONE) == other, "all rows fit the other"
 
 
 PANDAS = 'id\ttext\n1\t"a\nb"\n2\t"c ""d"" e"\n'

@@ -79,9 +79,10 @@ def quick_export(request: QuickRequest, *, stream: TextIO | None) -> QuickReport
     adopted = find_tokenizer(file, base)
     assert adopted is not None
     format_.refuse_vocabulary(adopted.vocab_size, name=request.tokenizer.name)
-    run = session.RunRequest(file, base, request.folder, request.workers, replace=request.replace)
-    if not request.replace:
-        _refuse_new_files(request, run)
+    run = session.RunRequest(
+        file, base, request.folder, request.workers, replace=request.replace, as_one=True
+    )
+    _refuse_new_files(request, run)
     if finished and request.replace:
         _refuse_redoing(request, run)
     report = session.run_session(run, stream=stream)
@@ -115,7 +116,10 @@ def _refuse_target(request: QuickRequest) -> bool:
 
 
 def _refuse_new_files(request: QuickRequest, run: session.RunRequest) -> None:
-    """Refuse files that came later: they would be a generation, whose rows no export has."""
+    """Refuse files that came later: they would be a generation, whose rows no export has.
+
+    With --replace there is none: all files become one run.
+    """
     with disk_faults(request.folder):
         later = generation_requests(run)[1:]
     if later:

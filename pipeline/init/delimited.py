@@ -60,15 +60,29 @@ def quoting_in(text: str, delimiter: str, usual: Quoting, *, ended: bool) -> tup
         usual: what it means in files of such an ending. The other is taken only if all rows fit it.
         ended: whether that is all of the file.
     """
-    lines = text if ended else text[: text.rfind("\n") + 1]
+    lines = text if ended else _whole_records(text[: text.rfind("\n") + 1], delimiter)
     quoted, plain = _rows(lines, delimiter, Quoting.CSV), _rows(lines, delimiter, Quoting.NONE) or []
-    if quoted and not ended and not _fits(quoted):
-        quoted = quoted[:-1]  # the text may end inside of a quoted field
     if usual is Quoting.CSV:
         why = "" if quoted is not None and _fits(quoted) else _why_none(plain)
         return (Quoting.NONE, why) if why else (usual, "")
     why = _why_csv(quoted, plain) if quoted and _fits(quoted) and len(quoted[0]) > 1 else ""
     return (Quoting.CSV, why) if why else (usual, "")
+
+
+def _whole_records(text: str, delimiter: str) -> str:
+    """Return some lines without the last record, if they end inside of a quoted field of it.
+
+    If most lines below its first have the fields of a row, that quote has opened no field: all is kept.
+    """
+    lines, width, end = io.StringIO(text, newline=""), 0, 0
+    try:
+        for row in csv.reader(lines, delimiter=delimiter, strict=True):
+            width, end = width or len(row), lines.tell()
+    except csv.Error as error:
+        if str(error) == "unexpected end of data":
+            below = _rows(text[end:], delimiter, Quoting.NONE) or []
+            return text if _most(len(row) == width for row in below[1:]) else text[:end]
+    return text
 
 
 def _why_none(plain: Sequence[Sequence[str]]) -> str:

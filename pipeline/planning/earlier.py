@@ -14,8 +14,7 @@ from pipeline.planning.kept_plan import KeptPlan, KeptStep, read_kept_plan
 from pipeline.planning.outputs import PLAN, require_local
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
-from pipeline.state.commit_object import COMMITS
-from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.commits import SCAN, STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
@@ -35,7 +34,7 @@ _AGAINST = "against"
 def generation_folders(output: Path) -> list[Path]:
     """Return the folders of a run's later generations, in their order.
 
-    The last one may have been stopped before it wrote anything, and then counts as not there.
+    The last one may have been stopped before it was planned, and then counts as not there.
 
     Raises:
         FormatError: one before the last is missing, or is not the one that later ones rest on.
@@ -46,13 +45,18 @@ def generation_folders(output: Path) -> list[Path]:
     for number, path in list(found.items()):
         if (path / PLAN).exists():
             continue
-        if number < last or not path.is_dir() or (path / COMMITS).exists():
+        if number < last or not path.is_dir() or _was_planned(path):
             what = "holds no run" if path.is_dir() else "is no folder"
             raise missing_generation(output, number, last=last, why=f"{what} (no {PLAN})")
         del found[number]
     folders = list(found.values())
     _require_chain(output, folders)
     return folders
+
+
+def _was_planned(folder: Path) -> bool:
+    """Say whether a step is committed in a folder that is done after run.json is written: no scan."""
+    return any(step != SCAN for step in Commits(LocalStorage(folder)).steps())
 
 
 def _require_chain(output: Path, folders: Sequence[Path]) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # which imports this module
 def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     """Return a request for each generation of a folder: its own run first.
 
-    With --replace, new files are no generation: all become one run.
+    With --replace, new files are no generation: all become one run, as do all generations if asked for.
     """
     if request.files is not None:
         return [request]
@@ -41,7 +41,7 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     keys = {_key(file) for file in find_inputs(request.file, request.base, output=request.output).files}
     found = generations_of(request.output, keys)
     fresh = not (found[-1].folder / PLAN).exists()
-    if len(found) == 1 or (request.replace and fresh):
+    if len(found) == 1 or (request.replace and (fresh or request.as_one)):
         return [request]
     _refuse_renamed(
         request, frozenset().union(*(one.files for one in found[: -1 if fresh else None])), keys

@@ -72,6 +72,8 @@ class RunRequest:
     address: str | None = None
     until: str | None = None
     replace: bool = False
+    as_one: bool = False
+    """Whether `replace` makes one run of all generations, whatever has changed."""
     files: frozenset[str] | None = None
     """SOURCE/PATH of the input files that it is of; None is all that its sources name."""
     before: tuple[Path, ...] = ()

@@ -3,10 +3,12 @@
 import contextlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipeline.commands.quick import QuickRequest, run_file
 from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
@@ -92,6 +94,14 @@ def test_a_run_that_is_refused_deletes_nothing(wrong: tuple[str, ...], grown: Pa
     assert stored(grown) == before
 
 
+def test_a_new_run_that_goes_only_as_far_as_asked_deletes_nothing(grown: Path) -> None:
+    before = stored(grown)
+    report = run_session(replace(request_of(grown), until="ingest"), stream=None)
+    assert report["passed"] is None
+    assert stored(grown) == before
+    assert not (grown / "out" / REPLACEMENT / ".whole").exists()
+
+
 @pytest.mark.parametrize("calls", some_of([*range(30), 99], 4))
 def test_an_exchange_that_was_killed_is_finished_by_the_next_run(
     calls: int, grown: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,7 +141,7 @@ def request_of(folder: Path) -> RunRequest:
     return RunRequest(file, folder, folder / "out", workers=0, replace=True)
 
 
-def test_an_export_of_quick_never_lacks_the_rows_of_a_new_file(grown: Path) -> None:
+def test_an_export_of_quick_never_lacks_the_rows_of_a_file_that_came_later(grown: Path) -> None:
     model = next((grown / "out" / "tokenizer").glob("*.model"))
     quick = ("quick", "in/*.jsonl", "--tokenizer", str(model), "--format", "nanogpt", "--to", "bin")
     assert called(*quick, "--workers", "0", cwd=grown).returncode == 0
@@ -141,6 +151,16 @@ def test_an_export_of_quick_never_lacks_the_rows_of_a_new_file(grown: Path) -> N
     assert refused.returncode == 2
     assert "--replace" in refused.stderr
     assert (grown / "bin" / "train.bin").read_bytes() == first
+    grow_quick(grown, model)
+    assert (grown / "bin.work" / "generations" / "0001").is_dir()
     shutil.rmtree(grown / "bin")
     assert called(*quick, "--workers", "0", "--replace", cwd=grown).returncode == 0
+    assert not (grown / "bin.work" / "generations").exists()
     assert len((grown / "bin" / "train.bin").read_bytes()) > len(first)
+
+
+def grow_quick(folder: Path, model: Path) -> None:
+    """Make a generation of new files in the folder of `quick`, as its earlier versions did."""
+    asked = QuickRequest((f"{folder}/in/*.jsonl",), model, "nanogpt", folder / "bin")
+    file = run_file(asked)
+    assert run_session(RunRequest(file, folder, folder / "bin.work", workers=0), stream=None)["passed"]

@@ -198,3 +198,15 @@ def test_what_one_class_has_too_much_takes_no_document_of_another() -> None:
     copies = copies_by_document(documents, plan.classes)
     assert copies[0] == (0, 1)
     assert all(len(one) == 1 for one in copies[1:])
+
+
+def test_tokens_of_a_source_that_is_no_longer_in_the_run_file_count_for_the_shares_of_all() -> None:
+    """Half of all tokens are to be of a. 40,000 are of others, so a has 30,000 beside its 10,000."""
+    documents = [Document("a", "en", 0, n, 100) for n in range(100)]
+    documents += [Document("e", "en", 0, n, 100) for n in range(100)]
+    mix = DatasetMix(sources={"a": SourceMix(share=0.5), "e": SourceMix()}, missing="leave_out")
+    later = Later({"a": 10_000, "gone": 30_000})
+    plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
+    assert {one.source: one.tokens for one in plan.classes} == {"a": 30_000, "e": 10_000}
+    told = {one.source: one for one in later_shares(plan.classes, mix, later.earlier)}
+    assert told["a"].share_all == 0.5

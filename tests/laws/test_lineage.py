@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import shardmill
+from pipeline.steps.lineage import KEEPING, digest_of
 from stages.errors import ConfigError, FormatError
 from stages.store.manifest import read_manifest
 from tests.called import called
@@ -172,3 +173,17 @@ def test_a_split_that_is_made_again_changes_all_of_them(copied: Path) -> None:
     after = remade(("--set", "validation.fraction=0.3"), copied)
     assert len(set(before) & set(after)) == 0
     assert len(shardmill.open_dataset(copied / "out" / "datasets" / "clm")) > 0
+
+
+def test_a_generation_that_has_not_decided_all_has_no_digest(tmp_path: Path) -> None:
+    """Its reading, its split and its tokenizer decide; a digest without one would be that of another."""
+    out = unpack_run("grown", tmp_path) / "out"
+    whole, keeping = digest_of(out, None), digest_of(out, None, KEEPING)
+    assert None not in (whole, keeping)
+    for step in ("ingest", "split", "tokenizer"):
+        commit = out / "commits" / step / "_step.json"
+        aside = commit.rename(commit.with_suffix(".aside"))
+        assert digest_of(out, None) is None, step
+        assert digest_of(out, None, KEEPING) == (None if step == "ingest" else keeping), step
+        aside.rename(commit)
+    assert digest_of(out, None) == whole

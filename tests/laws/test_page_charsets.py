@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from stages.reading.http_message import content_type
-from stages.reading.meta_labels import labels_before_parsing
+from stages.reading.meta_labels import labels_before_parsing, labels_while_parsing
 from stages.reading.page_charset import CharsetError, decoded_page, decoded_text
 from stages.reading.web_encodings import web_encoding
 from tests.laws.page_heads import NO_LABEL
@@ -104,6 +104,14 @@ def test_a_meta_element_is_found_wherever_it_is(long: int) -> None:
         assert "川" in decoded_page(cut + b">")
 
 
+@pytest.mark.parametrize("name", ["script", "STYLE", "Textarea", "title", "xmp", "iFrame", "noframes"])
+def test_an_element_without_tags_in_it_ends_at_its_end_tag_in_upper_and_lower_case(name: str) -> None:
+    for end in (name.lower(), name.upper(), name.title()):
+        page = f"<{name}><meta charset=big5></{end} ><meta charset=shift_jis></{end}>"
+        assert list(labels_while_parsing(page.encode())) == ["shift_jis"]
+        assert list(labels_while_parsing(page.replace(f"/{end}", f"/{end}s").encode())) == []
+
+
 def test_a_label_of_a_parsed_element_outranks_one_in_a_script_or_a_declaration_of_xml() -> None:
     data = "<p>川①".encode("cp932")
     for before in (b"<script>'<meta charset=big5>'</script>", b"<?xml version='1.0' encoding='big5'?>"):
@@ -152,6 +160,31 @@ def test_a_drop_names_the_label_because_of_which_a_page_is_not_read() -> None:
         decoded_page(b"<meta charset=iso-2022-kr>", "x-nobody")
     with pytest.raises(CharsetError, match="'x-nobody'"):
         decoded_page(b"<meta charset=x-nobody><p>\xe9")
+
+
+@pytest.mark.parametrize("label", ["iso-2022-kr", "hz-gb-2312", "replacement"])
+def test_no_label_behind_one_that_browsers_read_as_nothing_is_taken(label: str) -> None:
+    page = b"<meta charset=windows-1252><p>\xe9"
+    assert decoded_page(page, "x-nobody").endswith("é"), "one that nobody knows is passed over"
+    with pytest.raises(CharsetError, match=f"'{label}', which no browser reads"):
+        decoded_page(page, label)
+    by_itself = f"<?xml version='1.0' encoding='windows-1252'?><meta charset={label}><p>".encode()
+    with pytest.raises(CharsetError, match=f"'{label}', which no browser reads"):
+        decoded_page(by_itself + b"\xe9")
+
+
+def test_a_text_of_7_bits_but_for_its_last_byte_is_read_by_its_label_whatever_that_byte_is() -> None:
+    page = b"<meta charset=windows-1252><p>L'Ha"
+    for byte in (b"\xff", b"\xfe", b"\xff\xff"):
+        assert decoded_page(page + byte) == (page + byte).decode("cp1252")
+        assert decoded_page(b"<p>" + byte, "iso-8859-5") == "<p>" + byte.decode("iso-8859-5")
+        assert decoded_text(b"reka" + byte, "koi8-r") == "reka" + byte.decode("koi8-r")
+
+
+def test_a_text_of_letters_in_utf_8_but_for_its_last_byte_is_read_by_no_label() -> None:
+    for wrong in (b"\xff", "\ud800".encode("utf-8", "surrogatepass")):
+        with pytest.raises(ValueError, match="has bytes that are no characters of its encoding"):
+            decoded_page("<meta charset=windows-1252><p>é".encode() + wrong)
 
 
 def test_a_plain_text_about_charsets_names_none() -> None:

@@ -1,10 +1,15 @@
 """A finished run stays valid without an earlier run that it names; `verify` counts what it misses."""
 
+import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipeline.planning.kept_plan import KeptPlan, KeptStep
+from pipeline.session.witnesses import absent_witnesses
 from tests.called import called
 from tests.campaign import some_of
 from tests.unpacked_runs import unpack_run
@@ -67,3 +72,41 @@ def test_an_earlier_run_with_a_gap_is_refused(made: Path, tmp_path: Path) -> Non
     refused = called(*RUN, cwd=folder)
     assert refused.returncode == 2
     assert "generation 0001 is missing" in refused.stderr
+
+
+def write_run(folder: Path, dedup: str) -> None:
+    """Write the run.json of a run whose deduplication has some fingerprint."""
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = {"dedup": {"fingerprint": dedup, "inputs": [], "config": {}}}
+    (folder / "run.json").write_text(json.dumps({"run": {}, "steps": steps}), encoding="utf-8")
+
+
+def grown_against(*named: Path) -> KeptPlan:
+    """Return what generation 2 of a folder keeps that was made against other runs: old0, old1, ..."""
+    runs = [*(f"old{n}" for n in range(len(named))), "own0", "own1"]
+    config = {"against": [{"ingest": f"{run}i", "dedup": run, "split": None} for run in runs]}
+    step = KeptStep(fingerprint="own2", inputs=(), config=config)
+    return KeptPlan(run={}, steps={"dedup": step}, against=tuple(map(str, named)), generation=2)
+
+
+def test_earlier_runs_that_are_gone_or_made_anew_are_counted_and_own_generations_are_not(
+    tmp_path: Path,
+) -> None:
+    """Own generations are there: a folder without one is refused."""
+    own = tmp_path / "run/generations/0002"
+    (own / "dedup").mkdir(parents=True)
+    named = [None, "old0", "old1", "old1", "own0", "own1"]
+    pq.write_table(pa.table({"kept_run": named}), own / "dedup/removed.parquet")
+    old = [tmp_path / f"old{n}" for n in range(2)]
+    for number, folder in enumerate(old):
+        write_run(folder, f"old{number}")
+    assert list(absent_witnesses(own, grown_against(), generation=2)) == []
+    assert list(absent_witnesses(own, grown_against(*old), generation=2)) == []
+    write_run(old[1], "made anew")
+    (said,) = absent_witnesses(own, grown_against(*old), generation=2)
+    assert "2 removed documents name a kept document of the earlier run old1 (kept_run)" in said
+    assert f"which is not at {old[1]} any more" in said
+    (old[0] / "run.json").unlink()
+    gone = list(absent_witnesses(own, grown_against(*old), generation=2))
+    assert gone[1:] == [said]
+    assert "1 removed documents name a kept document of the earlier run old0" in gone[0]

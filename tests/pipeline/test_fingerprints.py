@@ -6,6 +6,7 @@ version of the first step whose bytes the changed default changes.
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningSettings
 from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
+from stages.reading import table
+from stages.reading.text import PARAGRAPHS
 from stages.verify.gates import settings_of
 
 GOLDEN = Path(__file__).with_name("defaults.json")
@@ -138,6 +141,58 @@ def test_what_delimits_fields_decides_the_documents_of_a_source_and_its_default_
         for more in ({"delimiter": None}, {"delimiter": ";"}, {})
     )
     assert semicolon != comma == plain
+
+
+def units_of(names: list[str], **source: Any) -> tuple[str, dict[str, str]]:
+    """Return the fingerprint of ingest over some files, and those of its units, one of each file."""
+    file = run_file(sources=[{"name": "mixed", "paths": ["*"], **source}], ingest={"unit_size": "1KiB"})
+    files = [InputFile("mixed", name, Path("/here") / name, 50_000, name) for name in names]
+    (ingest,) = [step for step in plan_steps(file, files) if step.name == "ingest"]
+    return ingest.fingerprint, {one.path: ingest.units[one.key] for one in files}
+
+
+@pytest.mark.parametrize(("name", "other"), [("b.csv", "none"), ("b.tsv.gz", "csv")])
+def test_what_a_quote_means_decides_the_documents_of_delimited_files_and_its_default_adds_nothing(
+    name: str, other: str
+) -> None:
+    names = ["a.jsonl", name]
+    plain, units = units_of(names)
+    for quoting, changes in ((other, True), ({"csv": "none", "none": "csv"}[other], False)):
+        found, found_units = units_of(names, quoting=quoting)
+        assert (found != plain) == changes
+        assert found_units["a.jsonl"] == units["a.jsonl"]
+        assert (found_units[name] != units[name]) == changes
+
+
+def test_a_quoting_decides_the_documents_of_its_own_source_alone() -> None:
+    def fingerprints_of(quoting: str) -> list[str]:
+        sources = [{"name": "one", "paths": ["1"], "quoting": quoting}, {"name": "two", "paths": ["2"]}]
+        file = run_file(sources=sources)
+        files = [InputFile(name, "a.csv", Path(f"/{name}/a.csv"), 9, name) for name in ("one", "two")]
+        units = plan_steps(file, files)[0].units
+        return [units[one.key] for one in files]
+
+    (one, two), (other, same) = fingerprints_of("csv"), fingerprints_of("none")
+    assert one != other
+    assert two == same
+
+
+FORMATS = {reader.endings[0]: reader for reader in table.READERS if reader is not PARAGRAPHS}
+"""By an ending; paragraphs have that of whole texts."""
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_reader_of_a_higher_version_makes_its_own_files_stale_and_no_others(
+    ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = sorted(f"a{one}" for one in FORMATS)
+    plain, units = units_of(names)
+    higher = replace(FORMATS[ending], version=FORMATS[ending].version + 1)
+    readers = [higher if one is FORMATS[ending] else one for one in table.READERS]
+    monkeypatch.setattr(table, "READERS", tuple(readers))
+    found, found_units = units_of(names)
+    assert found != plain
+    assert [name for name in names if found_units[name] != units[name]] == [f"a{ending}"]
 
 
 def test_kinds_without_a_setting_have_fingerprints_of_their_own() -> None:

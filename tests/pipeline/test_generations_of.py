@@ -10,12 +10,12 @@ from pipeline.planning.generations import generations_of
 from stages.errors import ConfigError, FormatError
 
 
-def write_plan(folder: Path, files: str) -> None:
+def write_plan(folder: Path, files: str, **said: object) -> None:
     """Write the run.json of a run over some files of source s that has committed nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {"files": {f"s/{name}": "0" for name in files}}
     steps = {"ingest": {"fingerprint": "f", "inputs": [], "config": config}}
-    (folder / "run.json").write_text(json.dumps({"run": {}, "steps": steps}))
+    (folder / "run.json").write_text(json.dumps({"run": {}, "steps": steps, **said}))
 
 
 def found(output: Path, files: str) -> dict[str, str]:
@@ -71,11 +71,13 @@ def test_a_generation_that_is_missing_before_others_is_refused_by_number(
     write_plan(tmp_path / "run", "a")
     for number in {1, 2, 3} - {missing}:
         write_plan(tmp_path / f"run/generations/{number:04d}", "bcd"[number - 1])
-    with pytest.raises(FormatError, match=rf"generation 000{missing} is missing.*0001|0002 to 0003"):
+    with pytest.raises(
+        FormatError, match=rf"generation 000{missing} is missing.*\(000{missing} to 0003 among"
+    ):
         found(tmp_path / "run", "abcd")
 
 
-@pytest.mark.parametrize("there", ["nothing", "a file", "a folder", "an attempt"])
+@pytest.mark.parametrize("there", ["nothing", "a file", "a folder", "an attempt", "a scan"])
 def test_only_a_last_generation_may_be_empty(there: str, tmp_path: Path) -> None:
     write_plan(tmp_path / "run", "a")
     write_plan(tmp_path / "run/generations/0002", "c")
@@ -83,12 +85,35 @@ def test_only_a_last_generation_may_be_empty(there: str, tmp_path: Path) -> None
     if there == "a file":
         place.write_text("")
     elif there != "nothing":
-        (place / "tmp" if there == "an attempt" else place).mkdir(parents=True)
+        (place / {"an attempt": "tmp", "a scan": "commits/scan"}.get(there, "")).mkdir(parents=True)
     with pytest.raises(FormatError, match=r"generations/0001: generation 0001"):
         found(tmp_path / "run", "abc")
     shutil.rmtree(tmp_path / "run/generations/0002")
     if there == "a file":
-        with pytest.raises(FormatError, match=r"0001 is no folder"):
+        with pytest.raises(FormatError, match=r"0001 is no folder.*\(0001 among them\)"):
             found(tmp_path / "run", "abc")
     else:
         assert found(tmp_path / "run", "ab") == {"run": "ab"}
+
+
+def test_a_last_generation_that_lost_what_it_kept_of_itself_is_no_empty_one(tmp_path: Path) -> None:
+    """Its files would be read again, as those of a new generation in its folder."""
+    write_plan(tmp_path / "run", "a")
+    (tmp_path / "run/generations/0001/commits/scan").mkdir(parents=True)
+    (tmp_path / "run/generations/0001/commits/ingest").mkdir()
+    with pytest.raises(
+        FormatError, match=r"generation 0001 holds no run \(no run.json\).*Put the folder"
+    ):
+        found(tmp_path / "run", "ab")
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_generation_that_says_it_had_another_number_is_refused(number: int, tmp_path: Path) -> None:
+    """Also where no deduplication and no digest says what it was decided against."""
+    write_plan(tmp_path / "run", "a")
+    write_plan(tmp_path / "run/generations/0001", "b", generation=1)
+    write_plan(tmp_path / "run/generations/0002", "c", generation=number)
+    with pytest.raises(FormatError, match="generation 0002 was made after other generations"):
+        found(tmp_path / "run", "abc")
+    write_plan(tmp_path / "run/generations/0002", "c", generation=2)
+    assert found(tmp_path / "run", "abc") == {"run": "a", "0001": "b", "0002": "c"}

@@ -1,6 +1,7 @@
 """What a split promises of duplicates: a cluster stands on one side, in every step that asks."""
 
 import re
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from pipeline.engine.tasks import Workspace
 from pipeline.session.session import RunRequest, run_session
+from pipeline.steps.dedup.sides import SIDES, KnownSides, write_sides
+from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
@@ -22,7 +25,7 @@ from pipeline.steps.split.choice import (
 from pipeline.steps.tokenize.encode import TokenizeUnit, groups_of
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.tokenizer.training import SampleUnit, sample_key, sample_unit
-from pipeline.steps.units import Unit
+from pipeline.steps.units import NAME, Unit
 from stages.columns import CLUSTERS
 from stages.mixing.placement import ValidationConfig, is_candidate, shard_of
 from stages.packing.layout import PackingConfig
@@ -156,3 +159,60 @@ def test_a_split_that_was_asked_for_and_is_empty_is_told(
     assert ("validation" in report["datasets"]["mlm"]) == (validation["fraction"] > 0)
     if said is not None:
         assert report["datasets"]["mlm"]["validation"]["rows"] == 0
+
+
+def test_what_earlier_runs_hold_out_is_so_by_cluster_where_this_run_holds_out_nothing_itself(
+    run: tuple[Path, Unit, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    root, unit, documents = run
+    name = next(
+        name for name, count in Counter(one["cluster"] for one in documents).items() if count == 2
+    )
+    sides = pa.table({"cluster": pa.array([name], pa.binary(16)), "held_out": [True]})
+    pq.write_table(sides, tmp_path / "sides.parquet")
+    nothing = ValidationConfig(fraction=0.0)
+    work = CandidateUnit(unit, nothing, 3, sides=str(tmp_path / "sides.parquet"))
+    record = count_candidates(space(root, tmp_path / "own"), work)
+    assert record.joined.documents == 2
+    (row,) = pq.read_table(tmp_path / "own" / "work" / "split" / f"{unit.name}.parquet").to_pylist()
+    assert row["cluster"] == name
+    size = sum(len(one["text"].encode()) for one in documents if one["cluster"] == name)
+    assert row["text_bytes"] == size
+
+
+@pytest.mark.parametrize("held_out", ["a", "b", "c"])
+def test_clusters_that_became_one_are_held_out_by_any_of_their_names(held_out: str) -> None:
+    first, second, every = (np.array(list(names), NAME) for names in ("ac", "bb", "abcd"))
+    known = KnownSides(first, second, np.array([held_out], NAME))
+    assert known.holds_out(every).tolist() == [True, True, True, False]
+
+
+class Numbered:
+    """Names of documents: their numbers."""
+
+    def clusters(self, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the name of each, (M, 16)."""
+        found = np.zeros((len(numbers), 16), np.uint8)
+        found[:, 0] = numbers
+        return found
+
+
+def test_a_cluster_stays_on_the_side_that_an_earlier_run_gave_it_be_it_training(tmp_path: Path) -> None:
+    """Documents 0 to 2 are of a run with a split that holds out 0, 3 is of one without; 4 to 7 are new.
+
+    A new document is in the cluster of each of 0, 1 and 3; nothing is like 2 and 7.
+    """
+    split, none = (
+        EarlierRun("", "i", "d", name, tmp_path / str(name), (Unit("u", "s", "", 0, count, 0),))
+        for name, count in (("f", 3), (None, 1))
+    )
+    (tmp_path / "f" / "split").mkdir(parents=True)
+    held_out = pa.array([Numbered().clusters(np.array([0])).tobytes()], pa.binary(16))
+    pq.write_table(pa.table({"cluster": held_out}), tmp_path / "f" / VALIDATION)
+    clustered = np.array([True, True, False, True, True, True, True, False])
+    roots = np.array([0, 1, 2, 3, 0, 1, 3, 7])
+    names: Any = Numbered()
+    written = Workspace(tmp_path, tmp_path)
+    write_sides(written, (split, none), clustered=clustered, roots=roots, names=names)
+    rows = pq.read_table(tmp_path / SIDES).to_pylist()
+    assert {row["cluster"][0]: row["held_out"] for row in rows} == {0: True, 1: False}

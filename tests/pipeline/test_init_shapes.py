@@ -7,12 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pipeline.init.delimited import delimiter_in, lacks_header
+from pipeline.init.delimited import delimiter_in, lacks_header, quoting_in
 from pipeline.init.draft import DraftSource
 from pipeline.init.fields import FieldChoice, choose_fields
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError
+from stages.reading.delimiters import USUAL_DELIMITERS, Quoting
 from tests.called import called
 from tests.pipeline.initialised import TEXTS, ingested, init, lines_of
 
@@ -190,6 +191,43 @@ def test_the_usual_delimiter_stays_if_half_of_the_rows_fit_it_and_not_all_fit_an
     assert delimiter_in("\n".join(rows), ",") == ","
     assert delimiter_in("\n".join(rows[:-1]), ",") == ",", "the other has fewer fields"
     assert delimiter_in("\n".join(["a,b;c;d", *["1,2;3;4"] * 3, *["1;2;3"] * 2]), ",") == ";"
+
+
+@pytest.mark.parametrize("other", [one for one in USUAL_DELIMITERS if one != "\t"])
+def test_the_usual_delimiter_stays_if_all_rows_fit_it_and_have_as_many_fields_by_another(
+    other: str,
+) -> None:
+    text = f"last{other} first\tremark\n" + f"A{other} B\tit rained\n" * 3
+    assert delimiter_in(text, "\t", Quoting.NONE) == "\t"
+    assert delimiter_in(text, other) == other
+    assert delimiter_in(f"{text}C{other} D\n", "\t", Quoting.NONE) == other, "all rows fit the other"
+
+
+PANDAS = 'id\ttext\n1\t"a\nb"\n2\t"c ""d"" e"\n'
+"""A TSV file as pandas writes it."""
+
+
+@pytest.mark.parametrize("end", ["", "3", '3\t"f', '3\t"f\n', '3\t"f\n\ng ""h""\n', '3\t"f\ng\th\ni\n'])
+def test_a_beginning_that_ends_inside_of_a_quoted_field_shows_what_its_whole_records_do(
+    end: str,
+) -> None:
+    found, why = quoting_in(PANDAS + end, "\t", Quoting.NONE, ended=False)
+    assert (found, why != "") == (Quoting.CSV, True)
+    commas = (PANDAS + end).replace("\t", ",")
+    assert quoting_in(commas, ",", Quoting.CSV, ended=False) == (Quoting.CSV, "")
+
+
+@pytest.mark.parametrize(("ended", "quoting"), [(False, Quoting.CSV), (True, Quoting.NONE)])
+def test_a_quote_that_is_open_at_the_end_may_be_closed_behind_a_beginning_and_not_behind_a_file(
+    quoting: Quoting, *, ended: bool
+) -> None:
+    assert quoting_in('id,text\n1,a\n2,"b\n', ",", Quoting.CSV, ended=ended)[0] is quoting
+
+
+@pytest.mark.parametrize("usual", Quoting)
+def test_a_quote_that_no_line_below_needs_is_no_field_that_a_beginning_cuts(usual: Quoting) -> None:
+    rows = ["id\ttext", '1\t"a ""b"" c"', '2\t"begins', "3\tnext", "4\tand next", ""]
+    assert quoting_in("\n".join(rows), "\t", usual, ended=False)[0] is Quoting.NONE
 
 
 HEADERLESS: dict[str, list[tuple[str, ...]]] = {

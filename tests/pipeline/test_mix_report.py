@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.engine.tasks import Workspace
 from pipeline.report.flow import flow_stages
 from pipeline.report.mix_picture import draw_shares, draw_windows
 from pipeline.report.mixes import add_generations, mix_line, mixes_of, verdicts_in, wholes_of
@@ -27,7 +28,11 @@ from pipeline.report.terminal import print_plan, print_report
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, known_steps, plan_session, run_session, verify_session
 from pipeline.state.commit_object import Commit
-from pipeline.steps.mix.choose import MixRecord, nothing_taken
+from pipeline.state.commits import Commits
+from pipeline.state.storage import LocalStorage
+from pipeline.steps.mix.check import MixChecked, check_mix
+from pipeline.steps.mix.choose import MixChoice, MixRecord, nothing_taken
+from pipeline.steps.mix.count import MixUnitRecord, largest_of
 from pipeline.steps.verify.mixed import MixCounts, count_mix, count_shard
 from stages.config import canonical_json
 from stages.loading.mapped import map_shard
@@ -266,3 +271,37 @@ def test_a_source_of_which_nothing_is_left_is_warned_of() -> None:
     assert "dataset 'clm': mix: it has no document of source 'wiki', which has epochs = 2" in warning
     left_out = mix.model_copy(update={"missing": "leave_out"})
     assert nothing_taken(planned, left_out, dataset="clm") == ()
+
+
+def test_verify_finds_the_largest_training_document_and_no_larger_one_that_is_held_out(
+    mixed: Path,
+) -> None:
+    stored = [pq.read_table(path).to_pylist() for path in (mixed / "tokens").rglob("documents.parquet")]
+    listed = (mixed / "datasets/first/validation").rglob("documents.parquet")
+    held_out = {name for path in listed for name in pq.read_table(path).column("id").to_pylist()}
+    tokens = {one["id"].hex(): one["tokens"] for part in stored for one in part}
+    largest = max(count for name, count in tokens.items() if name not in held_out)
+    assert largest < max(tokens.values())
+    for name in ("first", "second"):
+        checked = dict(Commits(LocalStorage(mixed)).all(f"verify-{name}"))["mix"].read(MixChecked)
+        assert checked.largest == largest
+
+
+@pytest.mark.parametrize(
+    ("counted", "largest"), [((), 0), ((5,), 5), ((3, 8, 5), 8), ((8, None), None), ((None, 3), None)]
+)
+def test_the_largest_document_is_known_only_if_every_unit_counted_it(
+    counted: tuple[int | None, ...], largest: int | None
+) -> None:
+    assert largest_of(MixUnitRecord(documents=1, largest=one) for one in counted) == largest
+
+
+def test_a_mix_that_the_token_store_cannot_give_is_a_finding_and_ends_no_check(
+    mixed: Path, tmp_path: Path
+) -> None:
+    mix = mixed_file().mix_of(mixed_file().datasets[0])
+    assert mix is not None
+    checked = check_mix(Workspace(mixed, tmp_path), MixChoice("first", (), mix, None, 0))
+    (finding,) = checked.findings
+    assert (finding.file, finding.check) == ("mix/first.parquet", "readable")
+    assert "no source with epochs has a token to take" in finding.message

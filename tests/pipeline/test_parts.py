@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 
 from pipeline.engine.tasks import Workspace
+from pipeline.inputs.bundles import Bundle
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup.runs import RUN_BYTES, unit_runs
+from pipeline.steps.ingest.columns import ColumnCounts
+from pipeline.steps.ingest.part import PartRecord
 from pipeline.steps.ingest.reading import InputPart, Reading
-from pipeline.steps.ingest.unreadable import check_readable
+from pipeline.steps.ingest.unreadable import MIN_RECORDS, UnreadableSoFar, check_readable
 from pipeline.steps.scan.files import scan_file
 from pipeline.steps.units import Unit
-from stages.columns import UNREADABLE
+from stages.columns import UNREADABLE, DropReason
 from stages.errors import DataError
 from stages.filtering.table import FILTERS
 from stages.reading.reader import TextSplit
@@ -94,6 +97,46 @@ def test_as_many_records_may_be_unreadable_as_the_bound_says(reason: str) -> Non
     check_readable(100, {reason: 5}, [], 0.05)
     with pytest.raises(DataError, match=r"max_bad_fraction = 0\.05: 6 of 100 records are unreadable"):
         check_readable(100, {reason: 6}, [], 0.05)
+
+
+def test_records_over_several_lines_count_as_their_lines_whichever_of_them_are_unreadable() -> None:
+    check_readable(100, {DropReason.BAD_RECORD: 10}, [], 0.05, further=(100, 0))
+    for bad, further in ((11, (100, 0)), (1, (100, 10))):
+        with pytest.raises(DataError, match=r": 11 of 200 lines are unreadable"):
+            check_readable(100, {DropReason.BAD_RECORD: bad}, [], 0.05, further=further)
+
+
+def record_of(read: int, bad: int, *, further_lines: int, further_unreadable: int) -> PartRecord:
+    """Return what is reported of a file that is one part, some records of which are broken."""
+    none = ColumnCounts(records=0, absent={}, first={}, there=(), textless=0, untaken={}, first_wrong={})
+    return PartRecord(
+        source="s",
+        label="a.csv",
+        part=0,
+        next=None,
+        covered={},
+        columns=none,
+        read=read,
+        documents=read - bad,
+        text_bytes=read - bad,
+        sections=1,
+        cleaned=0,
+        drops={DropReason.BAD_RECORD: bad},
+        named=(),
+        further_lines=further_lines,
+        further_unreadable=further_unreadable,
+    )
+
+
+def test_a_run_stops_early_for_lines_of_unreadable_records_and_not_for_those_of_whole_ones() -> None:
+    bundles = [Bundle((InputFile("s", name, Path(name), 9, ""),)) for name in ("a.csv", "b.csv")]
+    far = MIN_RECORDS
+    good = record_of(far, 50, further_lines=9 * far, further_unreadable=450)
+    so_far = UnreadableSoFar(bundles, 0.05)
+    so_far.add(bundles[0].key, 0, good)
+    bad = record_of(far, 50, further_lines=9 * far, further_unreadable=451)
+    with pytest.raises(DataError, match="1,001 of the first 20,000 lines are unreadable"):
+        so_far.add(bundles[1].key, 0, bad)
 
 
 def test_a_short_or_empty_text_is_no_broken_input() -> None:

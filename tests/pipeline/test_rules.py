@@ -1,15 +1,23 @@
 """What later rules promise: they change new runs, and what was finished without them stays done."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipeline.planning.rules import finished_steps
+from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
+from pipeline.state.storage import LocalStorage
+from pipeline.steps.mix.choose import LATER, WITHIN, MixRecord
+from pipeline.steps.mix.rules import RULES
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import LaterRule, Scope, StepPlan
+from pipeline.steps.step import LaterRule, Records, Scope, StepPlan
+from stages.mixing.classes import MixClass
 from tests.conftest import small_run
 
 FIRST = LaterRule("first", lambda scope: scope.generation > 0)
-SECOND = LaterRule("second", lambda _: True)
+SECOND = LaterRule("second", lambda _: True, settings=lambda _: {"since": "second"})
 RULED = replace(SPLIT, rules=(FIRST, SECOND))
 BEFORE = {name: StepPlan(name, name, {}, ()) for name in ("dedup", "tokenizer")}
 
@@ -41,8 +49,60 @@ def test_a_finished_step_stays_done_by_the_rules_of_its_time(followed: int) -> N
     now = planned(RULED, replace(scope, finished={SPLIT.name: then.fingerprint}))
     assert now.fingerprint == then.fingerprint
     assert (now.rules, now.missed) == (("first", "second")[:followed], ("first", "second")[followed:])
+    assert now.config == then.config
+    assert ("since" in now.config) == (followed == 2), "a rule brings its own settings, and no sooner"
 
 
 def test_a_finished_step_of_other_settings_is_made_by_the_rules_of_today() -> None:
     plan = planned(RULED, Scope(small_run(), finished={SPLIT.name: "another"}))
     assert (plan.rules, plan.missed) == (("second",), ())
+
+
+def test_what_was_finished_without_rules_is_known_of_every_step_that_has_some(tmp_path: Path) -> None:
+    """A step of each dataset is committed under its name in the plan, whatever the dataset is called."""
+    commits = Commits(LocalStorage(tmp_path))
+    for name in ("ingest", "dedup", "mix-clm", "mix-my-second", "shard-clm"):
+        commits.put(name, STEP_COMMIT, f"of {name}", Outcome(tmp_path, {}))
+    commits.put("mix-begun", "unit", "of a unit", Outcome(tmp_path, {}))
+    ruled = {"dedup", "mix-clm", "mix-my-second"}
+    assert finished_steps(commits) == {name: f"of {name}" for name in ruled}
+
+
+@pytest.mark.parametrize(
+    ("sources", "changed"),
+    [
+        ([{"weight_column": "score", "epochs": 2}], False),
+        ([{"weight_column": "score"}, {"share": 0.3}], False),
+        ([{"weight_column": "score"}, {"epochs": 0}], False),
+        ([{"share": 0.3, "weight_column": "score"}, {}, {}], False),
+        ([{"weight_column": "score"}, {}], True),
+        ([{"weight_column": "score"}, {}, {"share": 0.3}], True),
+    ],
+)
+def test_the_rule_of_weights_changes_a_mix_only_if_sources_with_epochs_stand_beside_them(
+    sources: list[dict[str, Any]], *, changed: bool
+) -> None:
+    named = [
+        {"name": name, "paths": [f"{name}.jsonl"], "keep_columns": ["score"], **one}
+        for name, one in zip("abc", sources, strict=False)
+    ]
+    file = small_run(sources=named)
+    (rule,) = (one for one in RULES if one.name == WITHIN)
+    assert rule.changes(Scope(file, of=file.datasets[0])) == changed
+
+
+@pytest.mark.parametrize(("name", "told"), [("web", True), ("old", False)])
+def test_only_new_documents_are_told_as_left_out_and_none_of_a_replayed_run(
+    name: str, *, told: bool
+) -> None:
+    web = {"name": "web", "paths": ["*.jsonl"], "share": 0.8}
+    old = {"name": "old", "run": "earlier", "share": 0.2}
+    file = small_run(sources=[web, old], tokenizer={"path": "earlier"})
+    counts = {"available_documents": 9, "available_tokens": 90, "documents": 4, "tokens": 40}
+    taken = MixClass(source=name, language="en", end=1_000, **counts)
+    records = Records()
+    records.put("mix-clm", MixRecord(classes=(taken,), shares={}))
+    (rule,) = (one for one in RULES if one.name == LATER)
+    said = rule.missed(Path("run"), records, Scope(file, of=file.datasets[0], generation=1))
+    assert (said is not None) == told
+    assert not told or "new documents are in no training row: 5 of source web." in str(said)

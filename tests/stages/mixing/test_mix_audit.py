@@ -243,3 +243,10 @@ def test_documents_without_a_copy_are_counted() -> None:
     assert [one.left_out for one in audit.sources] == [1_400, 0, 0]
     none = planned(web={"end": 0, "documents": 0, "level": NO_WEIGHT})
     assert audit_mix(counted(classes=none))[0].sources[0].left_out == 0
+
+
+@pytest.mark.parametrize(("sigma", "bound"), [(0.0, 0.0), (1.0, 100.0), (25.0, 100.0), (30.0, 120.0)])
+def test_a_draw_may_be_off_by_its_largest_bin_and_a_whole_number_of_epochs_by_nothing(
+    sigma: float, bound: float
+) -> None:
+    assert drawn("web", 1_000, sigma=sigma, largest=100).bound == bound

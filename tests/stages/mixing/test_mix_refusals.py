@@ -138,3 +138,13 @@ def test_a_refusal_says_what_was_asked_what_is_possible_and_what_to_change(name:
     said = refusal(documents, DatasetMix(sources=sources, tolerance=0.001, **totals))
     assert said is not None
     assert " ".join(message.split()) in said
+
+
+def test_a_source_has_a_part_of_its_own_in_a_total_only_where_languages_are_not_balanced() -> None:
+    """Of 7,600 tokens wiki would have 5,700, which is 5.7 times its own; both have 8,000 together."""
+    sources = {"wiki": SourceMix(epochs=3), "code": SourceMix()}
+    mix = DatasetMix(sources=sources, total_tokens=7_600)
+    said = refusal(EN + CODE, mix)
+    assert said is not None
+    assert "source 'wiki' has epochs = 3, so its documents would be seen 5.7 times" in said
+    assert refusal(EN + CODE, mix.model_copy(update={"language_alpha": 0.5})) is None

@@ -64,6 +64,17 @@ def test_a_line_is_as_long_as_it_is_without_its_end(size: int, held: bytes, end:
     assert line.size in (4, 4 + (not held))
 
 
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+@pytest.mark.parametrize("record", [b"abcd", b'"b\n"', b"a,bc"])
+def test_a_record_is_as_long_as_it_is_without_its_line_feed(record: bytes, chunk: int) -> None:
+    data = record + b"\n" + record + b"\n" + record
+    lines = 1 + record.count(b"\n")
+    for max_bytes, held in ((4, record), (3, b"")):
+        found = list(delimited_records(chunked(data, chunk), delimiter=b",", max_bytes=max_bytes))
+        wanted = [Line(1 + n * lines, 5 * n, held, 4, lines) for n in range(3)]
+        assert found == wanted
+
+
 def test_tabs_delimit_a_tsv() -> None:
     stream = TSV.open(FieldMapping(), 1 << 20)
     (piece,) = stream.pieces([b"text\tid\na, b\t1\n"])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 import xxhash
 from numba import config, njit
@@ -26,6 +26,14 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 _WITHOUT_A_HOME = "UserProvidedCacheLocator,InTreeCacheLocator"
 """numba's names of the places where a user without a home may keep kernels."""
 _IMPORTS = re.compile(r"^(?:from|import) (stages[\w.]*)(?: import (\([^)]*|.*))?", re.MULTILINE)
+
+
+class _Cachable(Protocol):
+    """A compiled function of numba's."""
+
+    def enable_caching(self) -> None:
+        """Keep its code on disk from now on."""
+        ...
 
 
 def kernel(function: _Function) -> _Function:
@@ -52,16 +60,17 @@ def inlined_kernel(function: _Function) -> _Function:
 
 def _cached(function: _Function, *, counting: bool, inline: str = "never") -> _Function:
     """Return compiled code that is loaded from disk while its sources are the same."""
-    compiled: Any = njit(_nrt=counting, inline=inline)(function)
-    if _enable_cache(compiled):
-        kept = compiled._cache._cache_file  # noqa: SLF001 - numba has no open way to say what the code rests on
-        kept.__class__ = _CachedCode
-        kept._source_stamp = sources_digest(Path(sys.modules[function.__module__].__file__ or ""))  # noqa: SLF001
+    compiled = njit(_nrt=counting, inline=inline)(function)
     trusted: _Function = compiled
+    if not _enable_cache(compiled):
+        return trusted
+    kept = compiled._cache._cache_file  # noqa: SLF001 - numba has no open way to say what the code rests on
+    kept.__class__ = _CachedCode
+    kept._source_stamp = sources_digest(Path(sys.modules[function.__module__].__file__ or ""))  # noqa: SLF001
     return trusted
 
 
-def _enable_cache(compiled: Any) -> bool:
+def _enable_cache(compiled: _Cachable) -> bool:
     """Let compiled code be kept on disk; False if no folder can be written."""
     if not Path(
         AppDirs("numba", appauthor=False).user_cache_dir

@@ -10,16 +10,19 @@ The call promises nothing on a file system that writes changed blocks to new pla
 
 import os
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
+_Number = TypeVar("_Number", bound=np.generic)
 _BLOCK = 1 << 20
 """Bytes of zeros that are written together, where the system reserves no space."""
 
 
-def mapped_npy(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+def mapped_npy(
+    path: Path, dtype: str | np.dtype[np.generic], shape: tuple[int, ...]
+) -> NDArray[np.generic]:
     """Return an array of zeros in a new .npy file, mapped for writing.
 
     Args:
@@ -30,14 +33,14 @@ def mapped_npy(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[
     Raises:
         OSError: the disk has no such space.
     """
-    kind = np.dtype(dtype)
+    kind: np.dtype[np.generic] = np.dtype(dtype)
     with path.open("w+b") as file:
         header = {"descr": kind.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
         return _mapped(file, kind, shape)
 
 
-def mapped_zeros(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArray[Any]:
+def mapped_zeros(path: Path, dtype: type[_Number], shape: tuple[int, ...]) -> NDArray[_Number]:
     """Return an array of zeros in a new file without a header, mapped for writing.
 
     Args and errors are those of `mapped_npy`.
@@ -46,7 +49,7 @@ def mapped_zeros(path: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> NDArra
         return _mapped(file, np.dtype(dtype), shape)
 
 
-def _mapped(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def _mapped(file: IO[bytes], dtype: np.dtype[_Number], shape: tuple[int, ...]) -> NDArray[_Number]:
     """Map what follows the bytes that are written already."""
     start, size = file.tell(), int(np.prod(shape, dtype=object)) * dtype.itemsize
     file.flush()

@@ -86,6 +86,9 @@ LISTING_ALLOWED = {
     "stages/store/folders.py": "walk",
     "pipeline/inputs/listing.py": "glob",  # of fsspec, which raises
 }
+ENVIRONMENT_ALLOWED = {
+    "kernel_cache.py": "processes that this one starts find its compiled code; it decides no byte",
+}
 GENERATORS_ALLOWED = {
     "dedup/minhash.py": "datasketch's parameters, drawn as it draws them",
     "verify/training.py": "keyed Philox made for one draw; nothing of it is in a shard",
@@ -195,7 +198,8 @@ def test_stages_use_no_stateful_generator_and_read_no_environment() -> None:
     ]
     assert len(attributes) > 1_000
     assert {file for file, *name in attributes if name == ["np", "random"]} == GENERATORS_ALLOWED.keys()
-    assert not [file for file, *name in attributes if name in (["os", "environ"], ["os", "getenv"])]
+    reading = {file for file, *name in attributes if name in (["os", "environ"], ["os", "getenv"])}
+    assert reading == ENVIRONMENT_ALLOWED.keys()
 
 
 @pytest.mark.parametrize("library", HOMES)

@@ -90,7 +90,7 @@ def write_filter(workspace: Workspace, work: FilteredRuns) -> UnitRecord:
     paths = [workspace.path(spans_key(work.method, run)) / "keys.npy" for run in range(work.runs)]
     keys: list[Any] = [open_array(path, dtype="<u8") for path in paths]
     words = filter_words(sum(map(len, keys)))
-    bits = mapped_npy(workspace.create(filter_key(work.method)), "<u8", (words,))
+    bits: Any = mapped_npy(workspace.create(filter_key(work.method)), "<u8", (words,))
     for column in keys:
         for start in range(0, len(column), _BLOCK):
             add_keys(bits, np.array(column[start : start + _BLOCK]))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -219,7 +220,7 @@ def _write_rows(
 ) -> None:
     """Write the rows through a mapped file: of the tokens nothing is held."""
     shape = (layout.num_rows, layout.row_length)
-    rows = mapped_npy(path, dtype, shape)
+    rows: Any = mapped_npy(path, dtype, shape)
     rows[:] = pad
     group.copy(
         rows.reshape(-1),

@@ -27,14 +27,14 @@ def test_a_filled_file_is_that_of_a_whole_array(
 
 
 def test_a_file_without_a_header_holds_the_array_alone(tmp_path: Path) -> None:
-    mapped = mapped_zeros(tmp_path / "a", "<i8", (3, 2))
+    mapped = mapped_zeros(tmp_path / "a", np.int64, (3, 2))
     mapped[1] = 7
     del mapped
     assert np.fromfile(tmp_path / "a", "<i8").tolist() == [0, 0, 7, 7, 0, 0]
 
 
 def test_the_space_of_a_file_is_there_before_it_is_filled(tmp_path: Path) -> None:
-    mapped = mapped_zeros(tmp_path / "a", "|u1", (1 << 20,))
+    mapped = mapped_zeros(tmp_path / "a", np.uint8, (1 << 20,))
     assert (tmp_path / "a").stat().st_blocks * 512 >= mapped.nbytes
 
 

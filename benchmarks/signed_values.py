@@ -99,7 +99,8 @@ def write_corpus(folder: Path) -> None:
     texts += [f"{one} and so on" for one in texts[6:14]]
     texts += [f"{one} {text(120)}" for one in texts[14:18]]
     texts += [f"{text(30)} {item} {text(30)}" for item in items[:4]]
-    texts = [f"{one}\na line of many that stands in each of them\n{text(8)}" for one in texts]
+    line = text(25)
+    texts = [f"{one}\n{line}\n{text(8)}" if n % 3 else one for n, one in enumerate(texts)]
     records = [
         {
             "id": f"d{n}",

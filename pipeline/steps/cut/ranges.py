@@ -237,7 +237,6 @@ class _UnitCuts:
         for one in found:
             self.gone[one.method] += 0 if emptied else one.size
             first = np.array([one.first], np.uint64)
-            begin = text[one.cut.start : one.cut.end][:_EXCERPT].tobytes()
             yield {
                 "document": self.unit.first + row,
                 "first_document": int(documents_of(first)[0]),
@@ -247,8 +246,13 @@ class _UnitCuts:
                 "end": one.cut.end,
                 "cut_bytes": one.size,
                 "emptied": emptied,
-                "excerpt": begin.decode(errors="ignore").strip(),
+                "excerpt": shown_cut(text[one.cut.start : one.cut.end]),
             }
+
+
+def shown_cut(cut: NDArray[np.uint8]) -> str:
+    """Return what the evidence shows of bytes that are cut: the characters that they begin with."""
+    return cut[:_EXCERPT].tobytes().decode(errors="ignore").strip()
 
 
 def _found(

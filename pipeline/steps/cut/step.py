@@ -37,9 +37,10 @@ from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
 from pipeline.steps.cut.recount import CutRecount, recount_cut, recount_evidence_of_cuts
 from pipeline.steps.cut.repeats import SpanPiece, write_repeats
 from pipeline.steps.cut.spans import PIECE_SPANS, SpanRun, cut_spans, span_pieces
+from pipeline.steps.cut.texts import ROWS, CutTexts, check_cut_texts
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.step import text_need
-from pipeline.steps.earlier import behind, earlier_documents, require_found
+from pipeline.steps.earlier import behind, earlier_documents, numbered, require_found
 from pipeline.steps.records import read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.selection import CUT_NAME, SELECTING, SelectionRecord, cut_units, selecting_before
@@ -233,6 +234,14 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
     if total is not None:
         work = CutRecount(total)
         yield Task(evidence.name, "recount-cuts", recount_evidence_of_cuts, work, "")
+    if any(not run.units for run in evidence.scope.earlier):  # their texts are not there
+        return
+    earlier = tuple(numbered(evidence.scope.earlier))
+    units = behind(evidence.units, earlier_documents(evidence.scope.earlier))
+    runs = unit_runs(units)
+    for number in range(len(runs)):
+        texts = CutTexts(number, (*earlier, *units), evidence.scope.file.dedup, ROWS // len(runs))
+        yield Task(evidence.name, f"texts-{number:05d}", check_cut_texts, texts, "")
 
 
 CUT = Step(
@@ -250,6 +259,7 @@ CUT = Step(
     evidence=_evidence,
     folders=(CUT_NAME,),
     earlier=("ingest", *SELECTING),
+    whole=(write_cuts,),
     passing=("spans-", "filter-", "earlier-", "shared-", "windows-", "repeats-"),
     unread=(*(f"cut/{name}/" for name in _WORKED), "dedup/cuts.parquet"),
 )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.byte_windows import min_bytes_of
-from pipeline.steps.cut.methods import CutMethod, method_of
+from pipeline.steps.cut.methods import CutMethod, methods_of
 from pipeline.steps.cut.ranges import found_key, shown_cut
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.recount import Found, recounted
@@ -77,7 +77,10 @@ def _faults(row: dict[str, Any], texts: "_Texts", dedup: Dedup) -> Iterator[tupl
     except IndexError:
         yield "first_document", f"there is no document {row['first_document']:,}"
         return
-    method = method_of(dedup, row["method"])
+    method = {one.name: one for one in methods_of(dedup)}.get(row["method"])
+    if method is None:
+        yield "method", f"is {row['method']!r}, and the run cuts by no such method"
+        return
     if not _is_copied(method, (text, start, end), (first, row["first_at"]), dedup):
         yield "first_at", f"document {row['first_document']:,} does not have there what is cut"
 

@@ -16,7 +16,8 @@
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make mutants   faults planted into the product's code, and whether the tests notice them (hours)
-#   make damaged   every committed file of a finished run damaged in turn, as a table (an hour)
+#   make damaged   every committed file of a finished run damaged in turn, and each value signed (2 hours)
+#   make places    disks that fill and readers that go, at many moments; it mounts, so as root (an hour)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
 #   make browser RUNS='demo-output ...'  reports of runs in Chromium, desktop and phone, as lines of JSON
@@ -40,6 +41,7 @@ RUNS ?= $(DEMO)
 FAULTS ?= faults-output
 CHANGING ?= changing-output
 DAMAGED ?= damaged-output
+PLACES ?= places-output
 COMPARE ?= compare-output
 GATES ?= gates-output
 MUTANTS ?= mutants-output
@@ -57,7 +59,7 @@ CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test quick-test coverage check lint-docker lint-forge docs package lowest speed-guard campaign losses clients \
   bench faults compare gates \
-  gpu-check browser mutants changing damaged memory scale growth signatures end-to-end clean
+  gpu-check browser mutants changing damaged places memory scale growth signatures end-to-end clean
 
 # With it set, every process of every target would compile the modules it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -192,6 +194,11 @@ faults: setup
 
 damaged: setup
 	$(BIN)/python benchmarks/damaged_files.py $(DAMAGED) --seeds 20 --json $(DAMAGED).json
+	$(BIN)/python benchmarks/signed_values.py $(DAMAGED)/signed --json $(DAMAGED)/signed.json
+
+places: setup
+	$(BIN)/python benchmarks/gone_readers.py $(PLACES)/readers --cases 240
+	$(BIN)/python benchmarks/filling_disks.py $(PLACES)/disks --cases 200
 
 compare: setup
 	$(COMPARE_RUN)/clean
@@ -250,5 +257,5 @@ end-to-end: setup
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
+	  $(MUTANTS).jsonl $(CHANGING) $(PLACES) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
 	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output site build dist *.egg-info

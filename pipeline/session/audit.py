@@ -69,7 +69,7 @@ def with_findings_so_far(
     surveys = [execution.commits.survey(name) for name in plan if step_of(name).is_check]
     records = [commit.record for survey in surveys for commit in survey.commits.values()]
     found = [FoundIn.model_validate(one) for record in records for one in record.get("findings", ())]
-    return report.model_copy(update={"findings": (*found, *report.findings)})
+    return report.model_copy(update={"findings": tuple(dict.fromkeys((*found, *report.findings)))})
 
 
 def changed_plan(kept: KeptPlan, plan: Mapping[str, StepPlan], *, file: Path) -> list[FoundIn]:

@@ -257,6 +257,7 @@ def _verify_one(
                     execution.commits.drop(name)
             try:
                 runner.do(plan)
+                report = write()
             except Exception as error:
                 # Whatever a damaged file makes the other checks raise, what was found is told. A stop,
                 # a setting and a fault of the disk have causes of their own.
@@ -266,7 +267,6 @@ def _verify_one(
                 if not own:
                     _refuse_findings(with_findings_so_far(execution, plan, audited))
                 raise
-        report = write()
         execution.journal.status(_outcome(report))
         return report
 

@@ -110,7 +110,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from pipeline.commands import export
-from stages.errors import ConfigError
+from stages.errors import Stopped
 
 run, to, *formats = sys.argv[1:]
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(1e3), resource.RLIM_INFINITY))
@@ -118,7 +118,7 @@ for name in formats:
     try:
         request = export.ExportRequest(Path(run), "tiny", name, Path(f"{to}-{name}"))
         export.export_dataset(request, stream=None)
-    except ConfigError as error:
+    except Stopped as error:
         print(error)
 """
 
@@ -132,7 +132,7 @@ def test_a_file_that_may_not_grow_is_named(tmp_path: Path) -> None:
     assert not done.stderr
     for name, line in zip(formats, done.stdout.splitlines(), strict=True):
         assert line.startswith(f"{tmp_path}/out-{name}.partial/train")
-        assert ": File too large; the file system takes no file of this size" in line
+        assert ": File too large: a file of this process may have 1000 B (ulimit -f); raise the" in line
         export(tmp_path / "run", tmp_path / f"out-{name}", name)
 
 

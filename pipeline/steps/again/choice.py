@@ -43,9 +43,9 @@ class FollowedStep:
 
 
 def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedStep]:
-    """Follow those of some steps that are finished, in their order.
+    """Follow some steps in their order, up to one that is not finished.
 
-    Passed over are steps that were made without a later rule, and those that were made against an
+    Left out are steps that were made without a later rule, and those that were made against an
     earlier run which is not there any more.
 
     Args:
@@ -58,10 +58,12 @@ def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedSte
             plan = job.plans.get(step.name_for(scope))
             lost = step.earlier and any(not run.units for run in scope.earlier)
             other = job.scope.of is not None and scope.of != job.scope.of
-            if plan is None or plan.missed or lost or other:
+            if plan is None or other:
                 continue
-            whole = commits.get(plan.name, STEP_COMMIT, plan.fingerprint)
-            if whole is not None:
+            whole = commits.survey(plan.name).commits.get(STEP_COMMIT)
+            if whole is None or whole.fingerprint != plan.fingerprint:
+                return  # later steps read it
+            if not plan.missed and not lost:
                 own = Job(plan, scope, job.records, job.root, job.workers)
                 yield FollowedStep(step, scope, follow(step, own, commits), whole.xxh3)
 

@@ -21,11 +21,13 @@ from pipeline.state.ledger import flow_table, ledger_key
 from pipeline.steps.again.differences import differing_tables, differing_values
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.step import Job, Step, Whole
-from stages.errors import ShardmillError, is_of_the_system
+from stages.errors import ConfigError, ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
 
 MADE_AGAIN = "made again"
 """Name of the check."""
+_FOR_PEOPLE = {"warnings"}
+"""What of a record hangs on settings that decide no byte."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
     place = commit_key(job.plan.name, STEP_COMMIT)
     try:
         whole = _end_of(step, job, commits, tasks)
+    except ConfigError:  # a limit that was set lower since
+        return Followed(tuple(tasks), ())
     except (
         ShardmillError,
         AssertionError,
@@ -74,7 +78,8 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
     if whole.flows is not None:
         total = total_flow(whole.flows.values()) or Flow(input=Tally(), output=Tally())
         record = record.model_copy(update={"ledger": total})
-    found = differing_values(kept.record, record.model_dump(mode="json"))
+    rest = {name: value for name, value in kept.record.items() if name not in _FOR_PEOPLE}
+    found = differing_values(rest, record.model_dump(mode="json", exclude=_FOR_PEOPLE))
     tables = () if whole.flows is None else _of_ledger(job, whole.flows)
     messages = (f"{name} is {own}, and its units give {again}" for name, own, again in found)
     records = (FoundIn(file=place, check=MADE_AGAIN, message=text) for text in messages)

@@ -56,13 +56,13 @@ def _rows(workspace: Workspace, work: CutTexts, key: str) -> Found:
     table = pq.read_table(workspace.path(key), use_threads=False)
     step = max(1, -(-table.num_rows // max(1, work.rows)))
     chosen = np.arange(0, table.num_rows, step)
-    texts = _Texts(workspace, work.units)
+    texts = _TextsByNumber(workspace, work.units)
     for place, row in zip(chosen.tolist(), table.take(pa.array(chosen)).to_pylist(), strict=True):
         for column, message in _faults(row, texts, work.dedup):
             yield key, Finding(_CHECK, f"row {place:,}, {column}: {message}")
 
 
-def _faults(row: dict[str, Any], texts: "_Texts", dedup: Dedup) -> Iterator[tuple[str, str]]:
+def _faults(row: dict[str, Any], texts: "_TextsByNumber", dedup: Dedup) -> Iterator[tuple[str, str]]:
     """Yield the columns of a row that its texts contradict, each with what is wrong."""
     text = texts.of(row["document"])
     start, end = row["start"], row["end"]
@@ -106,7 +106,7 @@ def _is_copied(
     return bool(same.any())
 
 
-class _Texts:
+class _TextsByNumber:
     """Texts of documents by number.
 
     Args:

@@ -193,4 +193,5 @@ SHARD = Step(
     evidence=_evidence,
     replayed=(TOKENIZE.name,),
     folders=("datasets",),
+    whole=(make_manifest,),
 )

@@ -28,12 +28,12 @@ NO_PLACE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
 """Only the place that a user names, who names none: as where no folder can be written."""
 
 
-def called(place: Path, **more: str) -> tuple[dict[str, object], str]:
+def called(place: Path, *, code: str = ADDS, **more: str) -> tuple[dict[str, object], str]:
     """Use a kernel in a new process; return what it says of its folder, and what it warns of."""
     environment = {name: value for name, value in os.environ.items() if name != GIVEN}
     environment |= NO_PLACE | {"TMPDIR": str(place)} | more
     done = subprocess.run(
-        [sys.executable, "-c", ADDS],
+        [sys.executable, "-c", code],
         env=environment,
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -77,19 +77,8 @@ def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
     assert (said["kept"], warned) == (0, "")
 
 
-def test_without_any_folder_each_process_compiles_in_memory() -> None:
-    code = ADDS.replace(
-        "import json, os",
-        "import tempfile\ntempfile.mkdtemp = lambda **_: open('/proc/none/x')\nimport json, os",
-    )
-    environment = {name: value for name, value in os.environ.items() if name != GIVEN} | NO_PLACE
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == {"folder": "", "kept": 0, "mode": None}
-    assert done.stderr == "ShardmillWarning\n"
+def test_without_any_folder_each_process_compiles_in_memory(tmp_path: Path) -> None:
+    refuse = "import tempfile\ntempfile.mkdtemp = lambda **_: open('/proc/none/x')\n"
+    said, warned = called(tmp_path, code=refuse + ADDS)
+    assert said == {"folder": "", "kept": 0, "mode": None}
+    assert warned == "ShardmillWarning\n"

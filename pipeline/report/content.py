@@ -40,6 +40,24 @@ class AuditContent(TypedDict):
     missed: list[str]
 
 
+class LookedContent(TypedDict):
+    """How much of some evidence was looked at."""
+
+    what: str
+    unit: str
+    """tasks, rows or documents."""
+    looked: int
+    of: int
+
+
+class EvidenceContent(TypedDict):
+    """How much of the evidence was made again and compared."""
+
+    looked: list[LookedContent]
+    lacking: list[str]
+    """Keys of records that an earlier version did not write: what they say is not checked."""
+
+
 class TallyContent(TypedDict):
     """Documents, and what they hold, as far as a step counts it."""
 
@@ -288,6 +306,7 @@ class RunReport(TypedDict):
     warnings: list[str]
     languages: list[LanguageContent]
     fairness: NotRequired[FairnessContent]
+    evidence: NotRequired[EvidenceContent]
     split: JsonObject | None
     datasets: dict[str, dict[str, SplitContent]]
     packing: dict[str, dict[str, PackingContent]]

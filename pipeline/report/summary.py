@@ -20,6 +20,7 @@ from pipeline.report.content import (
     VerdictContent,
 )
 from pipeline.report.drops import shown_place
+from pipeline.report.evidence import add_evidence
 from pipeline.report.fairness import fairness_of
 from pipeline.report.joined import joined_warning
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
@@ -158,6 +159,7 @@ def summarise(
     }
     _add_mixes(report, file, verdicts, output)
     add_seen(report, file, output)
+    add_evidence(report, records, audited)
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)

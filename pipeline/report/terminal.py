@@ -20,6 +20,7 @@ from pipeline.report.content import (
     VerdictContent,
 )
 from pipeline.report.drops import SHOWN, example_drops
+from pipeline.report.evidence import evidence_lines
 from pipeline.report.exported import print_export
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
 from pipeline.report.joined import joined_in
@@ -250,7 +251,7 @@ def _print_audit(console: PlainConsole, audit: AuditContent) -> None:
 def _print_verdicts(console: PlainConsole, report: RunReport) -> None:
     for name, verdict in report["verify"].items():
         _print_verdict(console, name, verdict, report["output"])
-    for line in mix_lines(report):
+    for line in (*mix_lines(report), *evidence_lines(report)):
         console.line(line)
 
 

@@ -23,7 +23,7 @@ from pipeline.state.ledger import flow_faults, ledger_key, read_flows
 from pipeline.steps.again.choice import followed_steps, remade
 from pipeline.steps.again.redo import redo
 from pipeline.steps.decode.step import DECODE
-from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn
+from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn, Looked, sum_looked
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
 from pipeline.steps.step import Evidence, Job, Records, Scope, StepPlan
@@ -50,16 +50,17 @@ def audit(
         commit = execution.commits.survey(name).commits.get(STEP_COMMIT)
         if commit is not None:
             records.put(name, commit.read(step_of(name).record))
+    looked: list[Looked] = []
     every = (
         *found,
         *of_files,
         *_lost_steps(execution, plan),
         *_strays(execution, plan),
-        *_flows(execution, plan, records, scope),
+        *_flows(execution, plan, records, scope, looked),
         *_records(execution, plan, records, scope),
     )
     missed = () if every else tuple(missed_rules(execution.root, plan, scope, records))
-    return AuditReport(files=files, bytes=size, findings=every, missed=missed)
+    return AuditReport(files=files, bytes=size, findings=every, looked=sum_looked(looked), missed=missed)
 
 
 def with_findings_so_far(
@@ -165,9 +166,13 @@ def _strays(execution: Execution, plan: Mapping[str, StepPlan]) -> Iterator[Foun
 
 
 def _flows(
-    execution: Execution, plan: Mapping[str, StepPlan], records: Records, scope: Scope
+    execution: Execution,
+    plan: Mapping[str, StepPlan],
+    records: Records,
+    scope: Scope,
+    looked: list[Looked],
 ) -> Iterator[FoundIn]:
-    """Hold the tables of the ledger to each other and to the evidence."""
+    """Hold the tables of the ledger to each other and to the evidence; what is looked at is added."""
     flows: dict[str, dict[str, Flow]] = {}
     kept = dict(records.items())
     for name, record in kept.items():
@@ -195,6 +200,7 @@ def _flows(
         for task in step_of(name).evidence(Evidence(name, units, own, records, scope))
     ]
     for checked in execution.ask(plan[DECODE.name], tasks, CheckRecord):
+        looked += checked.looked
         yield from checked.findings
 
 

@@ -1,6 +1,7 @@
 """Findings as the record of a commit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from pipeline.steps.records import UnitRecord
 from stages.config import Config
@@ -17,10 +18,44 @@ class FoundIn(Config):
     message: str
 
 
+class Looked(Config):
+    """How much of some evidence was looked at."""
+
+    what: str
+    """The step, and what it did."""
+    unit: Literal["tasks", "rows", "documents"]
+    looked: int
+    of: int
+
+
 class CheckRecord(UnitRecord):
     """What a check found; none if the files are sound."""
 
     findings: tuple[FoundIn, ...] = ()
+    looked: tuple[Looked, ...] = ()
+    lacking: tuple[str, ...] = ()
+    """Keys of a record that an earlier version did not write: what they say is not checked."""
+
+
+def together(records: Iterable[CheckRecord]) -> CheckRecord:
+    """Return what several checks found."""
+    every = list(records)
+    return CheckRecord(
+        findings=tuple(found for one in every for found in one.findings),
+        looked=sum_looked(looked for one in every for looked in one.looked),
+        lacking=tuple(key for one in every for key in one.lacking),
+    )
+
+
+def sum_looked(every: Iterable[Looked]) -> tuple[Looked, ...]:
+    """Return how much was looked at together, in the order in which each is first named."""
+    found: dict[tuple[str, str], Looked] = {}
+    for one in every:
+        key = one.what, one.unit
+        before = found.get(key, one.model_copy(update={"looked": 0, "of": 0}))
+        sums = {"looked": before.looked + one.looked, "of": before.of + one.of}
+        found[key] = before.model_copy(update=sums)
+    return tuple(found.values())
 
 
 def found_in(findings: Sequence[tuple[str, Finding]]) -> tuple[FoundIn, ...]:
@@ -46,5 +81,6 @@ class AuditReport(Config):
     """Committed files, each of which was hashed."""
     bytes: int
     findings: tuple[FoundIn, ...]
+    looked: tuple[Looked, ...] = ()
     missed: tuple[str, ...] = ()
     """What is otherwise in a sound run that was made without later rules, for people."""

@@ -306,7 +306,10 @@ class Step(Generic[R]):
     outside: tuple[Function, ...] = ()
     """Likewise, from files beside the run too: where these are gone or others, nothing is said."""
     sampled: tuple[Function, ...] = ()
-    """Likewise of some of its tasks, since each does a part of the corpus."""
+    """Likewise of some of its tasks, since each does a part of the corpus: as many as have 1% of the
+    documents."""
+    listed: Mapping[Function, str] = field(default_factory=dict)
+    """Likewise, as many tasks as have 100,000 rows of evidence, which lie in files of this ending."""
     remade: Mapping[Function, Function] = field(default_factory=dict)
     """What does again, in `verify` alone, all but the dearest part of what a task does."""
     rules: tuple[LaterRule, ...] = ()

@@ -2,33 +2,57 @@
 
     whole      decides once, from tables: who stays, what is held out, what a mix takes
     sampled    does a part of the corpus: of such tasks 1%, and more of few documents, up to all of 1,000
+    listed     lists rows of evidence: such tasks as have 100,000 of them
 
 The draw hangs on the step's commit, and so on all that its units committed: evidence that is changed,
-and signed again, is drawn anew.
+and signed again, is drawn anew. How much of how much was looked at is told. Other
+tasks are not done again, since checks of their own look at all that they make.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import xxhash
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases
+from pipeline.run_file.limits import without_limits
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again.follow import DoneTask, Followed, follow
 from pipeline.steps.again.redo import Redo, redo
 from pipeline.steps.again.signatures import drawn_units, sign_again
-from pipeline.steps.findings import CheckRecord, FoundIn
+from pipeline.steps.findings import CheckRecord, Looked, together
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import read_all
 from pipeline.steps.step import Job, Scope, Step
 from pipeline.steps.units import units_of
+from stages.errors import is_of_the_system
 
 SHARE, LEAST = 0.01, 1000
 """Of the documents of a run, and at least so many."""
+ROWS = 100_000
+"""Of each kind of listed evidence: of a table with as many or fewer, all."""
+
+
+@dataclass(frozen=True)
+class DrawKey:
+    """What decides which tasks of a step are drawn."""
+
+    step: str
+    """Its name in the plan."""
+    digest: str
+    """Of its commit."""
+
+    def place_of(self, done: DoneTask) -> bytes:
+        """Return the place of a task in the draw."""
+        return xxhash.xxh3_128_digest(f"{self.digest}/{done.task.unit}".encode())
 
 
 @dataclass(frozen=True)
@@ -38,8 +62,7 @@ class FollowedStep:
     step: Step[Any]
     scope: Scope
     followed: Followed
-    key: str
-    """The digest of its commit."""
+    key: DrawKey
 
 
 def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedStep]:
@@ -64,11 +87,13 @@ def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedSte
             if whole is None or whole.fingerprint != plan.fingerprint:
                 return  # later steps read it
             if not plan.missed and not lost:
-                own = Job(plan, scope, job.records, job.root, job.workers)
-                yield FollowedStep(step, scope, follow(step, own, commits), whole.xxh3)
+                unlimited = replace(scope, file=without_limits(scope.file))
+                own = Job(plan, unlimited, job.records, job.root, job.workers)
+                key = DrawKey(plan.name, whole.xxh3)
+                yield FollowedStep(step, scope, follow(step, own, commits), key)
 
 
-def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phases[tuple[FoundIn, ...]]:
+def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phases[CheckRecord]:
     """Follow finished steps, do some of their tasks again, and return what is found.
 
     Args:
@@ -76,15 +101,18 @@ def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phase
         steps: those that are looked at, if the run has them.
         documents: of the run.
     """
-    found: list[FoundIn] = []
+    found: list[CheckRecord] = []
     chosen: list[DoneTask] = []
     most = Need(0)
     outside = {function for step in steps for function in step.outside}
     for one in followed_steps(job, steps):
-        found += one.followed.findings
-        chosen += _chosen(one.step, one.followed.tasks, one.key, documents=documents)
+        own = chosen_tasks(one, job.root, documents=documents)
+        chosen += own.tasks
+        found.append(
+            CheckRecord(findings=one.followed.findings, looked=own.looked, lacking=one.followed.lacking)
+        )
         most = max(most, one.step.need(one.scope), key=lambda need: need.bytes)
-    for where in dict.fromkeys(one.where for one in chosen):
+    for where in dict.fromkeys(one.phase.where for one in chosen):
         tasks = [
             job.task(
                 f"again-{one.task.step}-{one.task.unit}",
@@ -94,14 +122,14 @@ def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phase
                 ),
             )
             for one in chosen
-            if one.where is where
+            if one.phase.where is where
         ]
         done = yield Phase("make evidence again", tasks, where, need=most)
-        found += [one for record in read_all(done, CheckRecord).values() for one in record.findings]
-    return tuple(found)
+        found += read_all(done, CheckRecord).values()
+    return together(found)
 
 
-def signed_again(job: Job, *, documents: int) -> Phases[tuple[FoundIn, ...]]:
+def signed_again(job: Job, *, documents: int) -> Phases[CheckRecord]:
     """Sign some documents again, and return what is found.
 
     Args:
@@ -117,8 +145,12 @@ def signed_again(job: Job, *, documents: int) -> Phases[tuple[FoundIn, ...]]:
         job.task(f"signed-{work.unit.commit_name}", sign_again, work)
         for work in drawn_units(units, wanted, minhash, whole.xxh3)
     ]
-    done = yield Phase("sign again", tasks)
-    return tuple(one for record in read_all(done, CheckRecord).values() for one in record.findings)
+    found = together(read_all((yield Phase("sign again", tasks)), CheckRecord).values())
+    signed = sum(one.looked for one in found.looked)
+    every = Looked(
+        what="signatures", unit="documents", looked=signed, of=sum(unit.documents for unit in units)
+    )
+    return found.model_copy(update={"looked": (every,)})
 
 
 def remade(done: DoneTask, step: Step[Any]) -> Redo:
@@ -127,12 +159,79 @@ def remade(done: DoneTask, step: Step[Any]) -> Redo:
     return Redo(replace(done.task, function=function), done.commit.files, done.commit.record)
 
 
-def _chosen(step: Step[Any], tasks: Sequence[DoneTask], key: str, *, documents: int) -> list[DoneTask]:
-    """Return the tasks of a step that are done again, in their order."""
-    chosen = {one.task.unit for one in tasks if one.task.function in (*step.whole, *step.outside)}
+@dataclass(frozen=True)
+class Chosen:
+    """Tasks that are done again."""
+
+    tasks: tuple[DoneTask, ...]
+    looked: tuple[Looked, ...]
+
+
+def chosen_tasks(one: FollowedStep, root: Path, *, documents: int) -> Chosen:
+    """Return the tasks of a step that are done again, in their order, and how many of how many they are.
+
+    Args:
+        one: the step.
+        root: the run's folder.
+        documents: of the run.
+    """
+    step, tasks = one.step, one.followed.tasks
+    again = {*step.whole, *step.outside, *step.sampled, *step.listed}
+    chosen: set[str] = set()
+    looked: list[Looked] = []
     share = min(1.0, max(SHARE, LEAST / max(1, documents)))
-    for function in step.sampled:
-        own = [one.task.unit for one in tasks if one.task.function is function]
-        drawn = sorted(own, key=lambda unit: xxhash.xxh3_128_digest(f"{key}/{unit}".encode()))
-        chosen |= set(drawn[: math.ceil(share * len(own))])
-    return [one for one in tasks if one.task.unit in chosen]
+    for phase, own in _by_phase(tasks).items():
+        function, what = own[0].task.function, f"{one.key.step}: {phase}"
+        if function not in again:
+            continue
+        drawn = sorted(own, key=one.key.place_of)
+        if function in step.sampled:
+            drawn = drawn[: math.ceil(share * len(own))]
+        elif function in step.listed:
+            rows = {done.task.unit: listed_rows(root, done, step.listed[function]) for done in own}
+            drawn = list(_until(drawn, rows))
+            looked.append(
+                Looked(
+                    what=what,
+                    unit="rows",
+                    looked=sum(rows[done.task.unit] for done in drawn),
+                    of=sum(rows.values()),
+                )
+            )
+        chosen |= {done.task.unit for done in drawn}
+        looked.append(Looked(what=what, unit="tasks", looked=len(drawn), of=len(own)))
+    return Chosen(tuple(done for done in tasks if done.task.unit in chosen), tuple(looked))
+
+
+def _by_phase(tasks: Iterable[DoneTask]) -> dict[str, list[DoneTask]]:
+    found: dict[str, list[DoneTask]] = {}
+    for done in tasks:
+        found.setdefault(done.phase.title, []).append(done)
+    return found
+
+
+def _until(drawn: Iterable[DoneTask], rows: Mapping[str, int]) -> Iterator[DoneTask]:
+    """Yield tasks until they have as many rows as are looked at."""
+    left = ROWS
+    for done in drawn:
+        if left <= 0:
+            return
+        yield done
+        left -= rows[done.task.unit]
+
+
+def listed_rows(root: Path, done: DoneTask, ending: str) -> int:
+    """Return how many rows the files of a task have; a file that cannot be read, none."""
+    return sum(_rows_in(root / key) for key in done.commit.files if key.endswith(ending))
+
+
+def _rows_in(path: Path) -> int:
+    try:
+        if path.suffix == ".parquet":
+            return int(pq.read_metadata(path).num_rows)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        if is_of_the_system(error):
+            raise
+        return 0
+    return max(array.shape) if array.size else 0

@@ -1,7 +1,7 @@
 """Differences: where two versions of a file or of a record differ, by row and value, for people."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ _SHOWN = 120
 def differing_values(own: Any, again: Any, name: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield the values of a JSON object that another one has otherwise: its path, and both.
 
-    A key that the first lacks is passed over: the record of an earlier version has fewer.
+    Left out are keys that the first lacks: see `lacking_keys`.
 
     Args:
         own: as it is kept.
@@ -38,6 +38,11 @@ def differing_values(own: Any, again: Any, name: str = "") -> Iterator[tuple[str
             yield from differing_values(one, other, f"{name}[{row}]")
     elif own != again:
         yield name, _shown(own), _shown(again)
+
+
+def lacking_keys(own: Mapping[str, Any], again: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys that a record lacks, as one of an earlier version does."""
+    return tuple(sorted(again.keys() - own.keys()))
 
 
 def difference(own: Path, again: Path) -> str | None:

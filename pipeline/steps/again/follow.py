@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.engine.phase import Phase, Where
+from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
 from pipeline.state.commit_object import Commit, commit_key
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.ledger import flow_table, ledger_key
-from pipeline.steps.again.differences import differing_tables, differing_values
+from pipeline.steps.again.differences import differing_tables, differing_values, lacking_keys
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.step import Job, Step, Whole
-from stages.errors import ConfigError, ShardmillError, is_of_the_system
+from stages.errors import ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
 
 MADE_AGAIN = "made again"
@@ -36,7 +36,7 @@ class DoneTask:
 
     task: Task
     commit: Commit
-    where: Where
+    phase: Phase
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Followed:
 
     tasks: tuple[DoneTask, ...]
     findings: tuple[FoundIn, ...]
+    lacking: tuple[str, ...] = ()
+    """Keys that its record lacks, as one of an earlier version does."""
 
 
 def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
@@ -59,8 +61,6 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
     place = commit_key(job.plan.name, STEP_COMMIT)
     try:
         whole = _end_of(step, job, commits, tasks)
-    except ConfigError:  # a limit that was set lower since
-        return Followed(tuple(tasks), ())
     except (
         ShardmillError,
         AssertionError,
@@ -79,11 +79,15 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
         total = total_flow(whole.flows.values()) or Flow(input=Tally(), output=Tally())
         record = record.model_copy(update={"ledger": total})
     rest = {name: value for name, value in kept.record.items() if name not in _FOR_PEOPLE}
-    found = differing_values(rest, record.model_dump(mode="json", exclude=_FOR_PEOPLE))
+    again = record.model_dump(mode="json", exclude=_FOR_PEOPLE)
     tables = () if whole.flows is None else _of_ledger(job, whole.flows)
-    messages = (f"{name} is {own}, and its units give {again}" for name, own, again in found)
+    messages = (
+        f"{name} is {own}, and its units give {other}"
+        for name, own, other in differing_values(rest, again)
+    )
     records = (FoundIn(file=place, check=MADE_AGAIN, message=text) for text in messages)
-    return Followed(tuple(tasks), (*records, *tables))
+    lacking = (f"{place}: {key}" for key in lacking_keys(rest, again))
+    return Followed(tuple(tasks), (*records, *tables), tuple(lacking))
 
 
 def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:
@@ -143,5 +147,5 @@ def _done(phase: Phase, commits: Commits, passing: tuple[str, ...]) -> Iterator[
                 break
             if commit is None:
                 raise LookupError(f"{commit_key(task.step, task.unit)} is not there")
-            yield DoneTask(task, commit, phase.where)
+            yield DoneTask(task, commit, phase)
             task = None if phase.follow is None else phase.follow(task, commit)

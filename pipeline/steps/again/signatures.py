@@ -14,7 +14,7 @@ import xxhash
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again.follow import MADE_AGAIN
-from pipeline.steps.findings import CheckRecord
+from pipeline.steps.findings import CheckRecord, Looked
 from pipeline.steps.recount import Found, recounted
 from pipeline.steps.units import Unit
 from stages.columns import utf8_of
@@ -62,17 +62,20 @@ def drawn_units(
 
 def sign_again(workspace: Workspace, work: SignedUnit) -> CheckRecord:
     """Sign documents of a unit again, and say of which the signature is another."""
-    return recounted((work.signatures, lambda: _signed(workspace, work)))
+    signed: list[int] = []
+    found = recounted((work.signatures, lambda: _signed(workspace, work, signed)))
+    looked = Looked(what="signatures", unit="documents", looked=sum(signed), of=work.unit.documents)
+    return found.model_copy(update={"looked": (looked,)})
 
 
-def _signed(workspace: Workspace, work: SignedUnit) -> Found:
+def _signed(workspace: Workspace, work: SignedUnit, signed: list[int]) -> Found:
+    """Sign drawn row groups again; their numbers of documents are added as they come."""
     stored: Any = open_array(workspace.path(work.signatures), dtype="<u4")
     with pq.ParquetFile(workspace.path(work.unit.table)) as file:
         sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
         firsts = np.cumsum([0, *sizes])
-        done = 0
         for group in sorted(range(len(sizes)), key=lambda n: _place(work.key, str(n))):
-            if done >= work.documents:
+            if sum(signed) >= work.documents:
                 return
             texts = file.read_row_group(group, columns=["text"], use_threads=False).column("text")
             data, offsets = utf8_of(texts)
@@ -85,7 +88,7 @@ def _signed(workspace: Workspace, work: SignedUnit) -> Found:
                     f" its text it is {again[row][lane]}"
                 )
                 yield work.signatures, Finding(MADE_AGAIN, message)
-            done += sizes[group]
+            signed.append(sizes[group])
 
 
 def _place(key: str, name: str) -> bytes:

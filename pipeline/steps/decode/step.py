@@ -12,7 +12,7 @@ from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.decode.sample import LibraryRecord, SampledUnit, check_sample, sample_shares
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.findings import FoundIn
+from pipeline.steps.findings import FoundIn, Looked, together
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord, read_all
 from pipeline.steps.selection import kept_units
@@ -32,6 +32,9 @@ class DecodeRecord(StepRecord):
     """Documents whose ids the tokenizer's own library gave again."""
     returned: dict[str, int] = Field(default_factory=dict)
     """Documents by how they come back from their ids, of an existing tokenizer."""
+    looked: tuple[Looked, ...] = ()
+    lacking: tuple[str, ...] = ()
+    """Both as `CheckRecord` has them."""
 
 
 SAMPLED = "sample-"
@@ -70,17 +73,19 @@ def _work(job: Job) -> Work[DecodeRecord]:
         samples = read_all(sampled, LibraryRecord).values()
         findings = [finding for unit in samples for finding in unit.findings]
         by_library = sum(unit.documents for unit in samples)
-    findings += yield from made_again(job, _BEFORE, documents=documents)
+    evidence = yield from made_again(job, _BEFORE, documents=documents)
     if job.file.dedup.near:
-        findings += yield from signed_again(job, documents=documents)
+        evidence = together((evidence, (yield from signed_again(job, documents=documents))))
     returned: Counter[str] = Counter()
     for unit in found:
         returned.update(unit.returned)
     record = DecodeRecord(
-        findings=tuple(findings),
+        findings=(*findings, *evidence.findings),
         documents=documents,
         by_library=by_library,
         returned=dict(sorted(returned.items())),
+        looked=evidence.looked,
+        lacking=evidence.lacking,
     )
     return Whole(record)
 

@@ -168,6 +168,7 @@ DECONTAMINATE = Step(
     earlier=("ingest", "dedup"),
     whole=(count_documents, gather),
     outside=(make_index,),
-    sampled=(search_run, decide_run),
+    sampled=(search_run,),
+    listed={decide_run: ".parquet"},
     unread=("decontaminate/hits/", "decontaminate/found/", "decontaminate/index/"),
 )

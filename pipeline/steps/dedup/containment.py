@@ -13,7 +13,8 @@ from pipeline.steps.dedup.contained import (
     verify_contained,
     winnow_run,
 )
-from pipeline.steps.dedup.edges import FoundEdges
+from pipeline.steps.dedup.edges import SIMILARITIES, FoundEdges
+from pipeline.steps.dedup.hashing import INDEX
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.pairs import PairsRecord
 from pipeline.steps.records import read_all
@@ -67,5 +68,6 @@ CONTAINMENT = Method(
     applies=lambda file: file.dedup.containment is not None,
     find=_find,
     unread=(f"{FOLDER}/",),
-    sampled=(winnow_run, find_containing, count_shared, hash_contained, verify_contained),
+    sampled=(winnow_run, find_containing, count_shared),
+    listed={hash_contained: INDEX, verify_contained: SIMILARITIES},
 )

@@ -25,6 +25,8 @@ from pipeline.steps.earlier import ORDER, RANKS
 from stages.dedup.survivors import CANONICAL, Edges, Ranks
 from stages.store.arrays import array_writer, open_array, write_array
 
+SIMILARITIES = "similarity.npy"
+
 
 @dataclass(frozen=True)
 class FoundEdges:
@@ -78,7 +80,7 @@ class EdgeWriter:
         """Open the files."""
         edges = array_writer(self._folder / "edges.npy", dtype="<i8", shape=(2,))
         self._edges = self._stack.enter_context(edges)
-        similarities = array_writer(self._folder / "similarity.npy", dtype="<f8")
+        similarities = array_writer(self._folder / SIMILARITIES, dtype="<f8")
         self._similarities = self._stack.enter_context(similarities)
         return self
 
@@ -142,7 +144,7 @@ def _slices(folder: Path, run: int, number: int) -> list[tuple[NDArray[np.int64]
     if not ranged and run != number:
         return []
     edges: Any = open_array(folder / "edges.npy", dtype="<i8")
-    similarity: Any = open_array(folder / "similarity.npy", dtype="<f8")
+    similarity: Any = open_array(folder / SIMILARITIES, dtype="<f8")
     if not ranged:
         return [(np.array(edges), np.array(similarity))]
     ranges = open_array(folder / "ranges.npy", dtype="<i8")

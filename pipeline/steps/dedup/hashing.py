@@ -30,6 +30,8 @@ from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingle_sets import ShingleSets
 from stages.store.arrays import array_writer, open_array, write_array
 
+INDEX = "index.npy"
+
 
 @dataclass(frozen=True)
 class CandidateRun:
@@ -100,7 +102,7 @@ def write_hashed(
             del sets  # those of a long text are not held beside the next
     ptr = np.cumsum(np.concatenate(lengths))
     documents = np.append(candidates, work.run.last - work.run.first)
-    write_array(folder / "index.npy", np.stack([documents, ptr]))
+    write_array(folder / INDEX, np.stack([documents, ptr]))
     return HashingRecord(candidates=len(candidates), shingles=int(ptr[-1]))
 
 
@@ -116,7 +118,7 @@ def open_hashed(
         folder: of all runs' sets.
     """
     place = workspace.path(shingles_key(run, folder))
-    index: Any = open_array(place / "index.npy", dtype="<i8")
+    index: Any = open_array(place / INDEX, dtype="<i8")
     values: Any = open_array(place / "values.npy", dtype="<u8")
     return HashedDocuments(firsts[run], index[0], ShingleSets(values, index[1]))
 

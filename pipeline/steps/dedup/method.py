@@ -58,7 +58,9 @@ class Method:
     unread: tuple[str, ...]
     """Where files of it lie that no later step reads."""
     sampled: tuple[Function, ...]
-    """What its tasks do that checks do again, of some of them."""
+    """What its tasks do that checks do again, of some documents."""
+    listed: Mapping[Function, str]
+    """Likewise of some rows, which lie in files of this ending."""
 
 
 def rules_of(file: RunFile) -> dict[str, SourceRule]:

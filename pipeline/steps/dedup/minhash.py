@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.tasks import Task, Workspace
-from pipeline.steps.dedup.edges import FoundEdges
-from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
+from pipeline.steps.dedup.edges import SIMILARITIES, FoundEdges
+from pipeline.steps.dedup.hashing import INDEX, CandidateRun, hash_candidates
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.pairs import PAIRS_FOLDER, PairRange, PairsRecord, verify_pairs
 from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidates
@@ -71,5 +71,6 @@ MINHASH = Method(
     applies=lambda file: file.dedup.near,
     find=_find,
     unread=("dedup/keys/", "dedup/bands/", "dedup/shingles/", "dedup/pairs/"),
-    sampled=(cut_keys, mark_keys, cut_screened_keys, find_candidates, hash_candidates, verify_pairs),
+    sampled=(cut_keys, mark_keys, cut_screened_keys, find_candidates),
+    listed={hash_candidates: INDEX, verify_pairs: SIMILARITIES},
 )

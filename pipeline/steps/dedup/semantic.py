@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import SourceRule
-from pipeline.steps.dedup.edges import EdgeWriter, FoundEdges, ranks_of
+from pipeline.steps.dedup.edges import SIMILARITIES, EdgeWriter, FoundEdges, ranks_of
 from pipeline.steps.dedup.equal import compared_documents
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.runs import UnitRun
@@ -278,5 +278,6 @@ SEMANTIC = Method(
     applies=lambda file: file.dedup.semantic is not None,
     find=_find,
     unread=(f"{_EMBEDDINGS}/", f"{_ASSIGNED}/", _CENTROIDS, f"{_FOLDER}/"),
-    sampled=(assign_run, compare_clusters),
+    sampled=(assign_run,),
+    listed={compare_clusters: SIMILARITIES},
 )

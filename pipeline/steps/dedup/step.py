@@ -276,6 +276,7 @@ DEDUP = Step(
     earlier=("ingest", "dedup", "split"),
     whole=(note_partitions, rank_documents, resolve, describe_largest),
     sampled=tuple(function for method in METHODS for function in method.sampled),
+    listed={function: ending for method in METHODS for function, ending in method.listed.items()},
     rules=(HELD_OUT_CLUSTERS,),
     unread=tuple(folder for method in METHODS for folder in method.unread),
 )

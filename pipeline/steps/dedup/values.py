@@ -54,11 +54,13 @@ EXACT_TEXTS = Method(
     applies=lambda file: file.dedup.exact,
     find=_find_texts,
     unread=("dedup/digests/", "dedup/exact/"),
-    sampled=(cut_digests, find_exact),
+    sampled=(cut_digests,),
+    listed={find_exact: ".npy"},
 )
 EQUAL_VALUES = Method(
     applies=lambda file: bool(file.dedup.value_columns),
     find=_find_values,
     unread=("dedup/keyed/",),
-    sampled=(cut_digests, find_exact),
+    sampled=(cut_digests,),
+    listed={find_exact: ".npy"},
 )

@@ -164,6 +164,5 @@ MIX = Step(
     rules=RULES,
     folders=("mix", "work"),
     unread=("work/mix/",),
-    whole=(choose_mix,),
-    sampled=(count_unit,),
+    whole=(count_unit, choose_mix),
 )

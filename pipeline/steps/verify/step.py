@@ -10,7 +10,7 @@ from pipeline.steps.again.choice import made_again
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import FoundIn, found_in
+from pipeline.steps.findings import FoundIn, Looked, found_in
 from pipeline.steps.mix.check import MixChecked
 from pipeline.steps.mix.choose import MixChoice, later_of
 from pipeline.steps.mix.rules import weights_of
@@ -65,6 +65,9 @@ class VerdictRecord(StepRecord):
     was found."""
     mix: MixAudit | None = None
     """None of datasets without one, and where rows were not counted."""
+    looked: tuple[Looked, ...] = ()
+    lacking: tuple[str, ...] = ()
+    """Both as `CheckRecord` has them, of the steps of the dataset."""
 
 
 def _reads(scope: Scope) -> Sequence[str]:
@@ -110,7 +113,8 @@ def _work(job: Job) -> Work[VerdictRecord]:
     checked = (*mixed, *heads.values(), *rows)
     audit, broken = _audited(job, counted.get("train", ()), mixed)
     again = yield from made_again(job, (MIX, SHARD, DRAW), documents=texts.documents)
-    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken, *again)
+    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken)
+    found += again.findings
     learned = None
     if not found and file.verify.learning:
         inside = any(unit.dialogues for unit in units)
@@ -133,6 +137,8 @@ def _work(job: Job) -> Work[VerdictRecord]:
         returned=texts.returned,
         packed={split: add_classes(one.classes for one in parts) for split, parts in counted.items()},
         mix=audit,
+        looked=again.looked,
+        lacking=again.lacking,
         warnings=() if audit is None else tuple(unheld_total(audit, dataset.name)),
     )
     return Whole(record)

@@ -53,41 +53,51 @@ class Case:
     said: str = ""
 
 
-def run_file() -> RunFile:
-    """Return the run file."""
-    return RunFile.model_validate(
-        {
-            "name": "signed",
-            "sources": [
-                {
-                    "name": "s",
-                    "paths": ["*.jsonl"],
-                    "id_column": "id",
-                    "language": {"column": "lang"},
-                }
-            ],
-            "ingest": {"min_chars": 20, "max_bad_fraction": 0.5, "unit_size": "8KiB"},
-            "dedup": {
-                "keep": "longest",
-                "minhash": {"threshold": 0.7, "num_perm": 64},
-                "containment": {},
-                "url": "url",
-                "lines": {"min_documents": 3},
-            },
-            "decontamination": {"sets": [{"name": "held", "paths": ["held/*.jsonl"]}]},
-            "tokenizer": {"train": {"vocab_size": 620}},
-            "validation": {"fraction": 0.2},
-            "packing": {"seq_len": 64, "shards": 1},
-            "datasets": [{"name": "clm"}],
-            "verify": {"learning": False},
-        }
-    )
+def settings() -> dict[str, Any]:
+    """Return what the run file says."""
+    return {
+        "name": "signed",
+        "sources": [
+            {
+                "name": "s",
+                "paths": ["*.jsonl"],
+                "id_column": "id",
+                "language": {"column": "lang"},
+            }
+        ],
+        "ingest": {"min_chars": 20, "max_bad_fraction": 0.5, "unit_size": "8KiB"},
+        "dedup": {
+            "keep": "longest",
+            "minhash": {"threshold": 0.7, "num_perm": 64},
+            "containment": {},
+            "semantic": {"threshold": 0.985},
+            "url": "url",
+            "lines": {"min_documents": 3},
+        },
+        "decontamination": {"sets": [{"name": "held", "paths": ["held/*.jsonl"]}]},
+        "tokenizer": {"train": {"vocab_size": 620}},
+        "validation": {"fraction": 0.2},
+        "packing": {"seq_len": 64, "shards": 1},
+        "datasets": [{"name": "clm"}],
+        "verify": {"learning": False},
+    }
 
 
-def write_corpus(folder: Path) -> None:
-    """Write documents of which some are the same, alike, contained, of one URL, or hold an item."""
-    (folder / "held").mkdir(parents=True)
-    chance = random.Random(5)  # noqa: S311  # a corpus
+def run_file(**changes: Any) -> RunFile:
+    """Return the run file; `changes` replace whole sections."""
+    return RunFile.model_validate({**settings(), **changes})
+
+
+def write_corpus(folder: Path, *, seed: int = 5, name: str = "") -> None:
+    """Write documents of which some are the same, alike, contained, of one URL, or hold an item.
+
+    Args:
+        folder: of the files.
+        seed: of the texts.
+        name: begins the names of the files of documents, and their ids.
+    """
+    (folder / "held").mkdir(parents=True, exist_ok=True)
+    chance = random.Random(seed)  # noqa: S311  # a corpus
     words = [f"{word}{n}" for word in WORDS for n in range(40)]
 
     def text(count: int) -> str:
@@ -103,19 +113,19 @@ def write_corpus(folder: Path) -> None:
     texts = [f"{one}\n{line}\n{text(8)}" if n % 3 else one for n, one in enumerate(texts)]
     records = [
         {
-            "id": f"d{n}",
+            "id": f"{name}d{n}",
             "text": one,
             "lang": ("en", "de")[n % 2],
-            "url": f"http://a.example/{n % 70}",
+            "url": f"http://a.example/{name}{n % 70}",
         }
         for n, one in enumerate(texts)
     ]
-    records += [{"id": "short", "text": "x", "lang": "en", "url": ""}]
+    records += [{"id": f"{name}short", "text": "x", "lang": "en", "url": ""}]
     for part in range(3):
         lines = "".join(json.dumps(record) + "\n" for record in records[part::3])
-        (folder / f"{part}.jsonl").write_text(lines + "{\n", encoding="utf-8")
+        (folder / f"{name}{part}.jsonl").write_text(lines + "{\n", encoding="utf-8")
     held = "".join(json.dumps({"text": item}) + "\n" for item in items)
-    (folder / "held" / "items.jsonl").write_text(held, encoding="utf-8")
+    (folder / "held" / f"{name}items.jsonl").write_text(held, encoding="utf-8")
 
 
 def cases_of(run: Path) -> list[Case]:
@@ -220,7 +230,7 @@ def looked_at(run: Path, case: Case) -> Case:
     undo = Undo(run)
     try:
         change(run, case, undo)
-        text, failed = _verified(run)
+        text, failed = verified(run)
     finally:
         undo.undo()
     names = [case.file, case.file.split("/")[0] if not case.file.startswith("commits/") else case.file]
@@ -231,10 +241,10 @@ def looked_at(run: Path, case: Case) -> Case:
     return replace(case, outcome=outcome, said=text[:300])
 
 
-def _verified(run: Path) -> tuple[str, bool]:
+def verified(run: Path, *, workers: int = 0) -> tuple[str, bool]:
     """Return what verify finds, and whether it fails."""
     try:
-        report = verify_session(run, workers=0, address=None, stream=None)
+        report = verify_session(run, workers=workers, address=None, stream=None)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is looked at
         return f"{type(error).__name__}: {error}", True
     found = [
@@ -258,7 +268,7 @@ def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
         looked.append(looked_at(run, case))
         if looked[-1].outcome != NAMED:
             print(f"{looked[-1].outcome}: {case.file}, {case.where}: {looked[-1].said}", flush=True)
-    text, failed = _verified(run)
+    text, failed = verified(run)
     assert not failed, text
     shutil.rmtree(work / "kept", ignore_errors=True)
     return {

@@ -18,6 +18,7 @@ from pipeline.planning.rules import missed_rules
 from pipeline.session.damage import left_over
 from pipeline.session.execution import Execution
 from pipeline.session.strays import links, no_commits, stray_files
+from pipeline.state.commit_object import commit_key
 from pipeline.state.commits import SCAN, STEP_COMMIT
 from pipeline.state.ledger import flow_faults, ledger_key, read_flows
 from pipeline.steps.again.choice import followed_steps, remade
@@ -48,8 +49,13 @@ def audit(
     records = Records()
     for name in plan:
         commit = execution.commits.survey(name).commits.get(STEP_COMMIT)
-        if commit is not None:
-            records.put(name, commit.read(step_of(name).record))
+        try:
+            if commit is not None:
+                records.put(name, commit.read(step_of(name).record))
+        except FormatError as error:
+            of_files.append(
+                FoundIn(file=commit_key(name, STEP_COMMIT), check="readable", message=str(error))
+            )
     looked: list[Looked] = []
     every = (
         *found,

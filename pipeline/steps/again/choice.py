@@ -22,17 +22,23 @@ import xxhash
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases
+from pipeline.engine.tasks import Task
 from pipeline.run_file.limits import without_limits
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again.follow import DoneTask, Followed, follow
+from pipeline.steps.again.groups import drawn_units
 from pipeline.steps.again.redo import Redo, redo
-from pipeline.steps.again.signatures import drawn_units, sign_again
+from pipeline.steps.again.signatures import SignedUnit, sign_again
+from pipeline.steps.again.vectors import MOST, EmbeddedUnit, embed_again
+from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.dedup.step import DEDUP
+from pipeline.steps.earlier import behind, earlier_documents, numbered
 from pipeline.steps.findings import CheckRecord, Looked, together
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import read_all
 from pipeline.steps.step import Job, Scope, Step
-from pipeline.steps.units import units_of
+from pipeline.steps.units import Unit, units_of
 from stages.errors import is_of_the_system
 
 SHARE, LEAST = 0.01, 1000
@@ -136,20 +142,54 @@ def signed_again(job: Job, *, documents: int) -> Phases[CheckRecord]:
         job: of the check.
         documents: of the run.
     """
-    minhash, plan = job.file.dedup.minhash, job.plans[INGEST.name]
-    whole = Commits(LocalStorage(job.root)).get(plan.name, STEP_COMMIT, plan.fingerprint)
-    assert whole is not None, "texts are checked once they are read"
     units = units_of(job.records.of(INGEST).units)
     wanted = max(LEAST, math.ceil(SHARE * documents))
     tasks = [
-        job.task(f"signed-{work.unit.commit_name}", sign_again, work)
-        for work in drawn_units(units, wanted, minhash, whole.xxh3)
+        job.task(
+            f"signed-{drawn.unit.commit_name}", sign_again, SignedUnit(drawn, job.file.dedup.minhash)
+        )
+        for drawn in drawn_units(units, wanted, _digest_of(job, INGEST))
     ]
-    found = together(read_all((yield Phase("sign again", tasks)), CheckRecord).values())
-    signed = sum(one.looked for one in found.looked)
-    every = Looked(
-        what="signatures", unit="documents", looked=signed, of=sum(unit.documents for unit in units)
-    )
+    return (yield from _of_documents("sign again", tasks, "signatures", units))
+
+
+def embedded_again(job: Job) -> Phases[CheckRecord]:
+    """Embed some documents again, and return what is found; nothing if an earlier run is gone."""
+    config = job.file.dedup.semantic
+    assert config is not None, "is asked of runs with semantic deduplication alone"
+    earlier = job.scope.earlier
+    if any(not run.units for run in earlier):
+        return CheckRecord()
+    units = behind(units_of(job.records.of(INGEST).units), earlier_documents(earlier))
+    runs = {unit: run for run in unit_runs((*numbered(earlier), *units)) for unit in run.units}
+    tasks = [
+        job.task(
+            f"embedded-{drawn.unit.commit_name}",
+            embed_again,
+            EmbeddedUnit(
+                drawn, runs[drawn.unit].name, drawn.unit.first - runs[drawn.unit].first, config
+            ),
+        )
+        for drawn in drawn_units(units, MOST, _digest_of(job, DEDUP))
+    ]
+    return (yield from _of_documents("embed again", tasks, "vectors", units))
+
+
+def _digest_of(job: Job, step: Step[Any]) -> str:
+    """Return the digest of the commit of a step, and so of all that its units committed."""
+    plan = job.plans[step.name]
+    whole = Commits(LocalStorage(job.root)).get(plan.name, STEP_COMMIT, plan.fingerprint)
+    assert whole is not None, "what a step made is checked once it is whole"
+    return whole.xxh3
+
+
+def _of_documents(
+    title: str, tasks: Sequence[Task], what: str, units: Sequence[Unit]
+) -> Phases[CheckRecord]:
+    """Look at some documents of all units, and say how many they are."""
+    found = together(read_all((yield Phase(title, tasks)), CheckRecord).values())
+    looked, of = sum(one.looked for one in found.looked), sum(unit.documents for unit in units)
+    every = Looked(what=what, unit="documents", looked=looked, of=of)
     return found.model_copy(update={"looked": (every,)})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from pipeline.engine.phase import Phase
-from pipeline.steps.again.choice import made_again, signed_again
+from pipeline.steps.again.choice import embedded_again, made_again, signed_again
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.decode.sample import LibraryRecord, SampledUnit, check_sample, sample_shares
@@ -76,6 +76,8 @@ def _work(job: Job) -> Work[DecodeRecord]:
     evidence = yield from made_again(job, _BEFORE, documents=documents)
     if job.file.dedup.near:
         evidence = together((evidence, (yield from signed_again(job, documents=documents))))
+    if job.file.dedup.semantic is not None:
+        evidence = together((evidence, (yield from embedded_again(job))))
     returned: Counter[str] = Counter()
     for unit in found:
         returned.update(unit.returned)

@@ -61,6 +61,8 @@ class Method:
     """What its tasks do that checks do again, of some documents."""
     listed: Mapping[Function, str]
     """Likewise of some rows, which lie in files of this ending."""
+    whole: tuple[Function, ...] = ()
+    """Likewise always."""
 
 
 def rules_of(file: RunFile) -> dict[str, SourceRule]:

@@ -87,15 +87,30 @@ class SemanticRecord(UnitRecord):
 
 def embed_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
     """Embed the documents of a run of units."""
-    key = f"encoder {work.config.encoder}"
-    encode: EmbedTexts = workspace.cache.get(key) or open_encoder(work.config.encoder)
-    workspace.cache[key] = encode
-    path = workspace.create(f"{_EMBEDDINGS}/{work.run.name}.npy")
+    encode = encoder_of(workspace, work.config)
+    path = workspace.create(vectors_key(work.run.name))
     width = rounded(encode([""])).shape[1]
     with array_writer(path, dtype="|i1", shape=(width,)) as append:
         for texts in _texts(workspace, work.run):
             append(rounded(embedded(encode, texts)))
     return UnitRecord()
+
+
+def encoder_of(workspace: Workspace, config: SemanticConfig) -> EmbedTexts:
+    """Return the encoder, opened once in a process.
+
+    Raises:
+        ConfigError: its package or module is not installed.
+    """
+    key = f"encoder {config.encoder}"
+    encode: EmbedTexts = workspace.cache.get(key) or open_encoder(config.encoder)
+    workspace.cache[key] = encode
+    return encode
+
+
+def vectors_key(run: str) -> str:
+    """Return the key of the vectors of a run of units, by its name."""
+    return f"{_EMBEDDINGS}/{run}.npy"
 
 
 def _texts(workspace: Workspace, run: UnitRun) -> Iterator[list[str]]:
@@ -245,7 +260,7 @@ def _by_rank(vectors: NDArray[np.int8], numbers: NDArray[np.int64], ranks: Ranks
 
 
 def _embeddings(workspace: Workspace, run: UnitRun) -> Any:
-    return open_array(workspace.path(f"{_EMBEDDINGS}/{run.name}.npy"), dtype="|i1")
+    return open_array(workspace.path(vectors_key(run.name)), dtype="|i1")
 
 
 def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
@@ -278,6 +293,7 @@ SEMANTIC = Method(
     applies=lambda file: file.dedup.semantic is not None,
     find=_find,
     unread=(f"{_EMBEDDINGS}/", f"{_ASSIGNED}/", _CENTROIDS, f"{_FOLDER}/"),
+    whole=(find_clusters,),
     sampled=(assign_run,),
     listed={compare_clusters: SIMILARITIES},
 )

@@ -274,7 +274,10 @@ DEDUP = Step(
     evidence=_evidence,
     folders=("dedup",),
     earlier=("ingest", "dedup", "split"),
-    whole=(note_partitions, rank_documents, resolve, describe_largest),
+    whole=(
+        *(note_partitions, rank_documents, resolve, describe_largest),
+        *(function for method in METHODS for function in method.whole),
+    ),
     sampled=tuple(function for method in METHODS for function in method.sampled),
     listed={function: ending for method in METHODS for function, ending in method.listed.items()},
     rules=(HELD_OUT_CLUSTERS,),

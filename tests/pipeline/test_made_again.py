@@ -1,0 +1,366 @@
+"""Which tasks of finished steps a check does again, of how many, and what it finds of texts."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from commit_seals import vouched
+from file_damages import Undo
+from signed_values import run_file, settings, write_corpus
+
+from pipeline.engine.tasks import Workspace
+from pipeline.planning.kept_plan import KeptPlan, kept_run
+from pipeline.planning.plan import plan_scope, scope_again
+from pipeline.report.evidence import evidence_lines
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.limits import without_limits
+from pipeline.session.session import RunRequest, read_plan, run_session, verify_session
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
+from pipeline.steps.again import choice, vectors
+from pipeline.steps.again.choice import Chosen, FollowedStep, chosen_tasks, followed_steps
+from pipeline.steps.again.groups import DrawnUnit, drawn_groups, drawn_units
+from pipeline.steps.again.redo import Redo, redo
+from pipeline.steps.again.signatures import SignedUnit, sign_again
+from pipeline.steps.again.vectors import EmbeddedUnit, embed_again
+from pipeline.steps.dedup.semantic import vectors_key
+from pipeline.steps.dedup.step import DEDUP
+from pipeline.steps.findings import CheckRecord, Looked, sum_looked, together
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import Job, Records, Scope, Step
+from pipeline.steps.table import STEPS, step_of
+from pipeline.steps.units import Unit, units_of
+from stages.dedup.semantic import SemanticConfig
+from stages.errors import VerificationError
+
+pytestmark = pytest.mark.slow
+DOCUMENTS = 82
+"""Of the run."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run with every kind of evidence."""
+    folder = tmp_path_factory.mktemp("again")
+    write_corpus(folder / "corpus")
+    request = RunRequest(run_file(), folder / "corpus", folder / "run", workers=0)
+    report = run_session(request, stream=None)
+    assert report["passed"]
+    return folder / "run"
+
+
+@pytest.fixture
+def undo(run: Path) -> Any:
+    """Take back what a test changes."""
+    kept = Undo(run)
+    yield kept
+    kept.undo()
+
+
+def job_of(run: Path, file: RunFile | None = None) -> Job:
+    """Return the job of a check over the steps of a run."""
+    kept: KeptPlan = read_plan(run)
+    own = kept_run(run, kept)
+    scope = scope_again(own, kept)
+    plan = {step.name: step for step in plan_scope(scope)}
+    scope = replace(scope, file=file or own)
+    records, commits = Records(), Commits(LocalStorage(run))
+    for name in plan:
+        whole = commits.survey(name).commits.get(STEP_COMMIT)
+        if whole is not None:
+            records.put(name, whole.read(step_of(name).record))
+    return Job(plan["decode"], scope, records, run, 0, plan)
+
+
+def followed(run: Path, *steps: Step[Any], file: RunFile | None = None) -> list[FollowedStep]:
+    """Follow some steps of a run."""
+    return list(followed_steps(job_of(run, file), steps))
+
+
+def chosen(run: Path, step: Step[Any] = DEDUP, *, documents: int = DOCUMENTS) -> Chosen:
+    """Return which tasks of a step are done again."""
+    (one,) = followed(run, step)
+    return chosen_tasks(one, run, documents=documents)
+
+
+def looked(found: Chosen, what: str, unit: str) -> tuple[int, int]:
+    """Return how many of how many are looked at."""
+    ((looked, of),) = [
+        (one.looked, one.of) for one in found.looked if one.what == f"dedup: {what}" and one.unit == unit
+    ]
+    return looked, of
+
+
+def test_all_of_a_small_run_is_looked_at(run: Path) -> None:
+    every = chosen(run)
+    (dedup,) = followed(run, DEDUP)
+    others = {done.task.function.__name__ for done in dedup.followed.tasks} - {
+        done.task.function.__name__ for done in every.tasks
+    }
+    assert others <= {"embed_run"}  # of which vectors are embedded again
+    assert all(one.looked == one.of for one in every.looked)
+    assert looked(every, "find near-duplicates", "tasks") == (12, 12)
+    assert looked(every, "verify near-duplicates", "rows")[1] > 1
+
+
+def test_of_many_documents_a_share_of_the_tasks_is_drawn_and_each_kind_has_one(run: Path) -> None:
+    few = chosen(run, documents=1_000_000)
+    assert looked(few, "find near-duplicates", "tasks") == (1, 12)
+    assert looked(chosen(run, documents=4_000), "find near-duplicates", "tasks") == (3, 12)
+    assert looked(few, "decide what stays", "tasks") == (1, 1)
+    assert looked(few, "verify near-duplicates", "rows")[0] > 1  # by rows, not by documents
+
+
+def test_of_listed_rows_as_many_tasks_are_drawn_as_have_them(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one,) = followed(run, DEDUP)
+    bands = [done for done in one.followed.tasks if done.task.unit.startswith("band-")]
+    listed = replace(one.step, sampled=(), listed={bands[0].task.function: "heads.npy"})
+    sizes = {
+        done.task.unit: len(np.load(run / f"dedup/bands/{done.task.unit[5:]}/heads.npy"))
+        for done in bands
+    }
+    monkeypatch.setattr(choice, "ROWS", 20)
+    found = chosen_tasks(replace(one, step=listed), run, documents=DOCUMENTS)
+    drawn = [sizes[done.task.unit] for done in found.tasks if done in bands]
+    assert looked(found, "find near-duplicates", "rows") == (sum(drawn), sum(sizes.values()))
+    assert sum(drawn) >= 20 > sum(drawn) - max(drawn)
+    monkeypatch.setattr(choice, "ROWS", sum(sizes.values()))
+    every = chosen_tasks(replace(one, step=listed), run, documents=DOCUMENTS)
+    assert looked(every, "find near-duplicates", "tasks") == (12, 12)
+
+
+def test_evidence_that_is_changed_is_drawn_anew(run: Path, undo: Undo) -> None:
+    def bands() -> set[str]:
+        found = chosen(run, documents=1_000_000).tasks
+        return {done.task.unit for done in found if done.task.unit.startswith("band-")}
+
+    before, drawn = bands(), []
+    assert bands() == before
+    for value in range(4):
+        path = run / "dedup/bands/000-00000/heads.npy"
+        undo.write(path, path.read_bytes())
+        array = np.load(path)
+        array[0] += value + 1
+        np.save(path, array)
+        for place, data in vouched(run, {"dedup/bands/000-00000/heads.npy"}).items():
+            undo.write(place, data)
+        drawn.append(bands())
+    assert any(other != before for other in drawn)
+
+
+def test_a_record_of_an_earlier_version_is_compared_in_all_that_it_has(
+    run: Path, undo: Undo, tmp_path: Path
+) -> None:
+    def without(record: Any) -> Any:
+        if "candidates" in record and "shingles" in record:  # of the task that hashes candidates
+            return {"flow": None, "candidates": record["candidates"] + 1}
+        if "held_out" in record and "joined" in record:  # of the split
+            return {key: value for key, value in record.items() if key != "joined"}
+        return record
+
+    for place, data in vouched(run, set(), record=without).items():
+        undo.write(place, data)
+    dedup, split = followed(run, DEDUP, SPLIT)
+    assert split.followed.lacking == ("commits/split/_step.json: joined",)
+    assert split.followed.findings == ()
+    (done,) = [one for one in dedup.followed.tasks if one.task.unit.startswith("shingles-")]
+    work = Redo(done.task, done.commit.files, done.commit.record)
+    again = redo(Workspace(run, tmp_path), work)
+    assert [one.message.split(" is ")[0] for one in again.findings] == ["candidates"]
+    assert again.lacking == (f"commits/dedup/{done.task.unit}.json: shingles",)
+
+
+LIMITS: dict[str, dict[str, Any]] = {
+    "unreadable records": {"ingest": {**settings()["ingest"], "max_bad_fraction": 0.0}},
+    "removed documents": {"dedup": {**settings()["dedup"], "max_removed_fraction": 0.0}},
+    "the largest cluster": {"dedup": {**settings()["dedup"], "max_cluster_size": 2}},
+    "removed of a source": {"sources": [{**settings()["sources"][0], "max_removed_fraction": 0.0}]},
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_that_was_set_lower_since_is_no_alarm(run: Path, name: str) -> None:
+    file = run_file(**LIMITS[name])
+    for one in followed(run, *(step for step in STEPS if not step.is_check), file=file):
+        assert one.followed.findings == (), one.step.name
+
+
+def test_limits_are_all_that_is_lifted() -> None:
+    mix = {"tolerance": 0.01, "language_alpha": 0.5}
+    file = run_file(mix=mix, datasets=[{"name": "a", "mix": {**mix, "total_tokens": 9}}, {"name": "b"}])
+    lifted = without_limits(file)
+    assert lifted.mix is not None
+    assert lifted.datasets[0].mix is not None
+    assert (lifted.mix.tolerance, lifted.datasets[0].mix.tolerance) == (1.0, 1.0)
+    assert lifted.mix_of(lifted.datasets[0]) is not None
+    assert fingerprints(file) == fingerprints(lifted)
+
+
+def fingerprints(file: RunFile) -> dict[str, str]:
+    """Return those of the steps that make something; checks hold rows to a tolerance."""
+    planned = plan_scope(Scope(file))
+    return {step.name: step.fingerprint for step in planned if not step_of(step.name).is_check}
+
+
+def test_a_number_that_would_pass_a_limit_is_a_finding(run: Path, undo: Undo) -> None:
+    def all_bad(record: Any) -> Any:
+        return {**record, "documents": 0} if "further_unreadable" in record else record
+
+    for place, data in vouched(run, set(), record=all_bad).items():
+        undo.write(place, data)
+    findings = [found for one in followed(run, INGEST) for found in one.followed.findings]
+    assert [found.check for found in findings] == ["made again"]
+
+
+def units_in(run: Path) -> tuple[Unit, ...]:
+    """Return the units of a run."""
+    return units_of(job_of(run).records.of(INGEST).units)
+
+
+def test_units_are_drawn_until_they_have_the_documents(run: Path) -> None:
+    units = units_in(run)
+    assert sum(unit.documents for unit in units) == DOCUMENTS
+    every = list(drawn_units(units, DOCUMENTS, "a key"))
+    assert {one.unit for one in every} == set(units)
+    some = list(drawn_units(units, 20, "a key"))
+    have = [one.unit.documents for one in some]
+    assert sum(have) >= 20 > sum(have[:-1])
+    assert [one.documents for one in some] == [20 - sum(have[:n]) for n in range(len(some))]
+    orders = {tuple(one.unit.name for one in drawn_units(units, DOCUMENTS, str(n))) for n in range(9)}
+    assert len(orders) > 4  # by the key
+
+
+def test_groups_come_with_the_row_of_their_first_document(run: Path) -> None:
+    for unit in units_in(run):
+        texts = pq.read_table(run / unit.table, columns=["text"]).column("text").to_pylist()
+        for first, column in drawn_groups(Workspace(run, run), DrawnUnit(unit, 1_000, "k")):
+            assert column.to_pylist() == texts[first : first + len(column)]
+        assert list(drawn_groups(Workspace(run, run), DrawnUnit(unit, 0, "k"))) == []
+
+
+def test_signatures_of_the_drawn_documents_are_held_to_their_texts(run: Path, undo: Undo) -> None:
+    unit = max(units_in(run), key=lambda unit: unit.documents)
+    work = SignedUnit(DrawnUnit(unit, 1, "k"), run_file().dedup.minhash)
+    sound = sign_again(Workspace(run, run), work)
+    assert sound.findings == ()
+    assert [one.looked for one in sound.looked] == [unit.documents]  # it has one row group
+    array = np.load(run / work.signatures)
+    undo.write(run / work.signatures, (run / work.signatures).read_bytes())
+    array[3, 5] ^= 1
+    np.save(run / work.signatures, array)
+    (found,) = sign_again(Workspace(run, run), work).findings
+    assert found.file == work.signatures
+    assert found.message.startswith(f"document 5, minimum 3: is {array[3, 5]},")
+
+
+def embedded(run: Path, documents: int = DOCUMENTS, encoder: str = "wordllama") -> CheckRecord:
+    """Embed documents of the second unit again."""
+    first, unit = units_in(run)[:2]
+    config = SemanticConfig(encoder=encoder)
+    work = EmbeddedUnit(DrawnUnit(unit, documents, "k"), "00000", first.documents, config)
+    return embed_again(Workspace(run, run), work)
+
+
+def changed_vector(run: Path, undo: Undo, by: int) -> int:
+    """Change a component of the third document of the second unit; return its row."""
+    path = run / vectors_key("00000")
+    undo.write(path, path.read_bytes())
+    array, row = np.load(path), units_in(run)[0].documents + 2
+    lane = int(np.argmin(np.abs(array[row])))
+    array[row, lane] += by
+    np.save(path, array)
+    return row
+
+
+def test_vectors_are_held_to_texts_within_the_tolerance(run: Path, undo: Undo) -> None:
+    unit = units_in(run)[1]
+    assert embedded(run).findings == ()
+    assert [one.looked for one in embedded(run).looked] == [unit.documents]
+    changed_vector(run, undo, vectors.TOLERANCE)
+    assert embedded(run).findings == ()
+    row = changed_vector(run, undo, -vectors.TOLERANCE - 1 - vectors.TOLERANCE)
+    (found,) = embedded(run).findings
+    assert found.file == "dedup/embeddings/00000.npy"
+    assert found.message.startswith(f"document {row:,}, component ")
+
+
+def test_an_encoder_gets_no_more_texts_than_are_drawn(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    def encode(texts: list[str]) -> Any:
+        given.extend(texts)
+        return np.zeros((len(texts), 256))
+
+    monkeypatch.setattr(vectors, "encoder_of", lambda *_: encode)
+    monkeypatch.setattr(vectors, "TOLERANCE", 255)
+    found = embedded(run, 3)
+    assert (len(given), [one.looked for one in found.looked]) == (3, [3])
+    monkeypatch.setattr(vectors, "encoder_of", lambda *_: lambda texts: np.zeros((len(texts), 9)))
+    assert "shape" in embedded(run).findings[0].message
+
+
+def test_without_the_encoder_no_vector_is_looked_at(run: Path) -> None:
+    found = embedded(run, encoder="no.such.module:encode")
+    assert (found.findings, [one.looked for one in found.looked]) == ((), [0])
+
+
+def test_what_is_looked_at_adds_up_by_what_it_is() -> None:
+    one = Looked(what="a", unit="rows", looked=1, of=2)
+    other = Looked(what="a", unit="tasks", looked=3, of=4)
+    more = Looked(what="a", unit="rows", looked=5, of=10)
+    assert sum_looked([one, other, more]) == (
+        Looked(what="a", unit="rows", looked=6, of=12),
+        other,
+    )
+    every = together([CheckRecord(looked=(one,), lacking=("x",)), CheckRecord(looked=(more,))])
+    assert every.looked == sum_looked([one, more])
+    assert every.lacking == ("x",)
+
+
+def test_verify_tells_how_many_of_how_many(run: Path, undo: Undo) -> None:
+    def without(record: Any) -> Any:
+        if "held_out" in record and "joined" in record:
+            return {key: value for key, value in record.items() if key != "joined"}
+        return record
+
+    for place, data in vouched(run, set(), record=without).items():
+        undo.write(place, data)
+    report = verify_session(run, workers=0, address=None, stream=None)
+    assert report["passed"]
+    head, *lines = evidence_lines(report)
+    assert head.startswith("evidence: ")
+    assert f"  signatures: {DOCUMENTS} of {DOCUMENTS} documents" in lines
+    assert f"  vectors: {DOCUMENTS} of {DOCUMENTS} documents" in lines
+    assert any(line.startswith("  cuts and texts: ") for line in lines)
+    assert "did not write it: commits/split/_step.json: joined, " in lines[-1]
+    kept = json.loads((run / "report/report.json").read_text())["evidence"]
+    assert kept == report["evidence"]
+    undo.undo()
+    again = verify_session(run, workers=0, address=None, stream=None)
+    assert again["evidence"]["lacking"] == []
+
+
+def test_a_record_that_cannot_be_read_is_told_with_the_other_findings(run: Path, undo: Undo) -> None:
+    def without(record: Any) -> Any:
+        if "removed" in record and "compared" in record:
+            return {key: value for key, value in record.items() if key != "compared"}
+        return record
+
+    for place, data in vouched(run, set(), record=without).items():
+        undo.write(place, data)
+    removed = run / "dedup/removed.parquet"
+    undo.write(removed, removed.read_bytes())
+    removed.write_bytes(b"nothing")
+    with pytest.raises(VerificationError) as told:
+        verify_session(run, workers=0, address=None, stream=None)
+    assert "commits/dedup/_step.json: readable: " in str(told.value)
+    assert "dedup/removed.parquet: files: " in str(told.value)

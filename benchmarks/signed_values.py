@@ -40,6 +40,9 @@ _ROWS = ("datasets/", "tokens/")
 _UNIT = re.compile(r"[0-9a-f]{12}-\d+|\d{3,}|(?<=/)[0-9a-f]{16}(?=/)")
 """What differs between the files of one kind."""
 
+_FIELDS = 20
+"""An object with more keys names things of one kind."""
+
 
 @dataclass
 class Case:
@@ -133,37 +136,40 @@ def cases_of(run: Path) -> list[Case]:
     found: dict[tuple[str, str], Case] = {}
     for key in committed_files(run):
         if not key.startswith(_ROWS):
-            for where in _columns(run / key):
-                kind = _UNIT.sub("*", key), re.sub(r"\d+", "*", where)
-                found.setdefault(kind, Case(key, where))
+            for where, kind in _columns(run / key):
+                found.setdefault((_UNIT.sub("*", key), kind), Case(key, where))
     for path in sorted((run / "commits").glob("*/*.json")):
         if path.parent.name.startswith(("decode", "verify-")):  # made again by verify
             continue
         key = path.relative_to(run).as_posix()
-        for where in _numbers(json.loads(path.read_text())["record"]):
-            found.setdefault((_UNIT.sub("*", key), re.sub(r"\d+", "*", where)), Case(key, where))
+        for where, kind in _numbers(json.loads(path.read_text())["record"]):
+            found.setdefault((_UNIT.sub("*", key), kind), Case(key, where))
     return list(found.values())
 
 
-def _columns(path: Path) -> Iterator[str]:
+def _columns(path: Path) -> Iterator[tuple[str, str]]:
     if path.suffix == ".parquet" and pq.read_metadata(path).num_rows:
-        yield from pq.read_schema(path).names
+        yield from ((name, name) for name in pq.read_schema(path).names)
     elif path.suffix == ".npy" and np.load(path, mmap_mode="r").size:
-        yield "values"
+        yield "values", "values"
     elif path.suffix == ".json":
         yield from _numbers(json.loads(path.read_text()))
 
 
-def _numbers(value: Any, name: str = "") -> Iterator[str]:
-    """Yield the paths of the numbers of a JSON value."""
+def _numbers(value: Any, name: str = "", kind: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the paths of the numbers of a JSON value, each with its kind.
+
+    Entries of a list are of one kind, and so are those of an object with many: languages, units.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _numbers(inner, f"{name}/{key}")
+            own = "*" if len(value) > _FIELDS else _UNIT.sub("*", key)
+            yield from _numbers(inner, f"{name}/{key}", f"{kind}/{own}")
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _numbers(inner, f"{name}/{number}")
+            yield from _numbers(inner, f"{name}/{number}", f"{kind}/*")
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield name
+        yield name, kind
 
 
 def _changed(value: Any, where: str) -> Any:

@@ -12,6 +12,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.dedup import clusters
 from pipeline.steps.dedup.clusters import LARGEST, LargestRecord
 from stages.errors import ConfigError, VerificationError
 from tests.campaign import some_of
@@ -246,8 +247,10 @@ def test_clusters_show_the_first_document_and_the_least_alike(tmp_path: Path) ->
     assert [shown["similarity"] for shown in others] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("unit_size", ["1KiB", "64MiB"])
-def test_clusters_do_not_depend_on_units(tmp_path: Path, unit_size: str) -> None:
+@pytest.mark.parametrize(("unit_size", "held"), [("1KiB", 1 << 24), ("64MiB", 0), ("1KiB", 400)])
+def test_clusters_depend_neither_on_units_nor_on_texts_that_are_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit_size: str, held: int
+) -> None:
     corpus = write(tmp_path / "corpus", letters=letters(50), other=[*unlike(20), *unlike(20)])
     file = run_file("letters", "other")
     run(file, corpus, tmp_path / "whole")
@@ -256,6 +259,7 @@ def test_clusters_do_not_depend_on_units(tmp_path: Path, unit_size: str) -> None
             "ingest": file.ingest.model_validate({**file.ingest.model_dump(), "unit_size": unit_size})
         }
     )
+    monkeypatch.setattr(clusters, "_HELD", held)
     run(small, corpus, tmp_path / "cut")
     found = describe_clusters(tmp_path / "whole")
     assert len(found) == 10

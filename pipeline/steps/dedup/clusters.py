@@ -10,8 +10,9 @@ document they went for, each after that document. If these are duplicates, the o
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,9 @@ _BLOCK = 1 << 20
 """Documents that are looked at together."""
 _GONE = np.uint64(1)
 """The last bit of half a name, in place of which stands whether the document is removed."""
+_HELD = 1 << 24
+"""Characters of texts that are held while clusters are described: 64 MiB at the most."""
+_PLACED = ["path", "position", "text"]
 _PLACE = 300
 """Characters of a place, the last ones."""
 _CLUSTERS, _REMOVED = "dedup/clusters.parquet", "dedup/removed.parquet"
@@ -223,7 +227,10 @@ def _numbers(path: Path, names: set[str]) -> dict[str, int]:
 
 
 class _Texts:
-    """Places and texts of a few documents, read one at a time.
+    """Places and texts of a few documents.
+
+    Each row group is read once, in order, and texts are held up to `_HELD` characters together. What
+    is not held is read when it is asked for.
 
     Args:
         workspace: where the units are.
@@ -234,25 +241,42 @@ class _Texts:
     def __init__(self, workspace: Workspace, units: Sequence[Unit], numbers: Mapping[str, int]) -> None:
         self._workspace, self._units, self._numbers = workspace, units, numbers
         self._firsts = np.array([unit.first for unit in units])
+        self._held: dict[str, tuple[str, str]] = {}
+        left = _HELD
+        for name, found in self._read(sorted(numbers, key=lambda name: numbers[name])):
+            left -= len(found[1])
+            if left >= 0:
+                self._held[name] = found
 
     def find(self, name: str) -> tuple[str, str] | None:
         """Return the place and the text of a document of this run."""
         if name not in self._numbers:
             return None
-        number = self._numbers[name]
-        unit = self._units[int(np.searchsorted(self._firsts, number, side="right")) - 1]
-        row = number - unit.first
-        path = self._workspace.path(unit.table)
-        with named_table(path), pq.ParquetFile(path) as file:
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if row < rows:
-                    columns = ["path", "position", "text"]
-                    table = file.read_row_group(group, columns=columns, use_threads=False)
-                    (found,) = table.slice(row, 1).to_pylist()
-                    return _place(unit.source, found["path"], found["position"]), found["text"]
-                row -= rows
-        return None
+        if name in self._held:
+            return self._held[name]
+        return next((found for _, found in self._read([name])), None)
+
+    def _read(self, names: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yield the place and the text of some documents, in the order of their numbers."""
+        for place, own in groupby(names, self._unit_of):
+            unit = self._units[place]
+            rows = {self._numbers[name] - unit.first: name for name in own}
+            path, first = self._workspace.path(unit.table), 0
+            with named_table(path), pq.ParquetFile(path) as file:
+                for group in range(file.num_row_groups):
+                    last = first + file.metadata.row_group(group).num_rows
+                    inside = [row for row in rows if first <= row < last]
+                    if inside:
+                        table = file.read_row_group(group, columns=_PLACED, use_threads=False)
+                        for row in inside:
+                            (found,) = table.slice(row - first, 1).to_pylist()
+                            where = _place(unit.source, found["path"], found["position"])
+                            yield rows[row], (where, found["text"])
+                    first = last
+
+    def _unit_of(self, name: str) -> int:
+        """Return which unit a document is in."""
+        return int(np.searchsorted(self._firsts, self._numbers[name], side="right")) - 1
 
 
 def _place(source: str, path: str, position: int) -> str:

@@ -9,7 +9,8 @@ of each kind of record each number; commits and digests then vouch for what is t
 datasets have a campaign of their own (`planted_faults.py`).
 
 A case is `named` if verify fails and names the file, its commit or its step. It is `stopped` if verify
-fails otherwise, `silent` if it passes. Exits with 1 if a case is not named.
+fails otherwise, `silent` if it passes. Exits with 1 if a case is not named. Some cases are tried again
+with a sample that is smaller than the tables.
 """
 
 import json
@@ -32,6 +33,7 @@ from file_damages import Undo, committed_files
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.steps.again import choice
 from stages.config import canonical_json
 
 NAMED, STOPPED, SILENT = "named", "stopped", "silent"
@@ -40,6 +42,10 @@ _ROWS = ("datasets/", "tokens/")
 _UNIT = re.compile(r"[0-9a-f]{12}-\d+|\d{3,}|(?<=/)[0-9a-f]{16}(?=/)")
 """What differs between the files of one kind."""
 
+_SMALL = (8, 10)
+"""Documents and rows that are looked at where tables are to be larger than the sample."""
+_SAMPLED = 150
+"""Cases that are tried so."""
 _FIELDS = 20
 """An object with more keys names things of one kind."""
 
@@ -266,22 +272,50 @@ def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
     run = work / "run"
     report = run_session(RunRequest(run_file(), work / "corpus", run, workers=0), stream=None)
     assert report["passed"], report["verify"]
-    cases = cases_of(run)
-    if 0 < number < len(cases):
-        cases = random.Random(seed).sample(cases, number)  # noqa: S311  # which cases, no secret
-    looked = []
-    for case in cases:
-        looked.append(looked_at(run, case))
-        if looked[-1].outcome != NAMED:
-            print(f"{looked[-1].outcome}: {case.file}, {case.where}: {looked[-1].said}", flush=True)
+    every = cases_of(run)
+    chance = random.Random(seed)  # noqa: S311  # which cases, no secret
+    cases = chance.sample(every, number) if 0 < number < len(every) else every
+    looked = _looked(run, cases)
+    choice.LEAST, choice.ROWS = _SMALL
+    sampled = _looked(run, chance.sample(cases, min(len(cases), _SAMPLED)))
     text, failed = verified(run)
     assert not failed, text
     shutil.rmtree(work / "kept", ignore_errors=True)
     return {
         "cases": len(looked),
         "outcomes": dict(Counter(case.outcome for case in looked)),
+        "by table": _by_table(looked),
+        "sample": f"{_SMALL[0]} documents, {_SMALL[1]} rows: {len(sampled)} cases",
+        "outcomes of it": dict(Counter(case.outcome for case in sampled)),
+        "share looked at": _shares(run),
         "faulty": [asdict(case) for case in looked if case.outcome != NAMED],
+        "faulty of it": [asdict(case) for case in sampled if case.outcome != NAMED],
     }
+
+
+def _looked(run: Path, cases: list[Case]) -> list[Case]:
+    """Look at cases, and print those that are not named."""
+    looked = []
+    for case in cases:
+        looked.append(looked_at(run, case))
+        if looked[-1].outcome != NAMED:
+            print(f"{looked[-1].outcome}: {case.file}, {case.where}: {looked[-1].said}", flush=True)
+    return looked
+
+
+def _by_table(cases: list[Case]) -> dict[str, str]:
+    """Return the outcomes by kind of file, where not all are named."""
+    found: dict[str, Counter[str]] = {}
+    for case in cases:
+        found.setdefault(_UNIT.sub("*", case.file), Counter())[case.outcome] += 1
+    return {kind: str(dict(one)) for kind, one in sorted(found.items()) if set(one) != {NAMED}}
+
+
+def _shares(run: Path) -> dict[str, str]:
+    """Return how many of how many tasks and rows are looked at, where not all are."""
+    evidence = verify_session(run, workers=0, address=None, stream=None)["evidence"]["looked"]
+    some = [one for one in evidence if one["looked"] < one["of"]]
+    return {f"{one['what']}, {one['unit']}": f"{one['looked']} of {one['of']}" for one in some}
 
 
 def main() -> int:

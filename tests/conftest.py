@@ -17,6 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 import ray
+import signed_values
 import zstandard
 
 from pipeline.engine import tasks, watch
@@ -156,6 +157,16 @@ def same_tokenizers() -> Iterator[None]:
     """Runs in this process train each tokenizer once."""
     with tokenizers_known():
         yield
+
+
+@pytest.fixture(scope="session")
+def signed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run with every kind of evidence; who changes a file of it puts it back."""
+    folder = tmp_path_factory.mktemp("signed")
+    signed_values.write_corpus(folder / "corpus")
+    request = RunRequest(signed_values.run_file(), folder / "corpus", folder / "run", workers=0)
+    assert run_session(request, stream=None)["passed"]
+    return folder / "run"
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ import pytest
 import signed_values
 from commit_seals import vouched
 from file_damages import Undo
-from signed_values import NAMED, Case, cases_of, looked_at, run_file, write_corpus
+from signed_values import NAMED, Case, cases_of, looked_at
 
-from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.session.session import verify_session
 from stages.errors import VerificationError
 from tests.campaign import some_of
 
@@ -33,14 +33,10 @@ STATED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run with every table of evidence."""
-    folder = tmp_path_factory.mktemp("signed")
-    write_corpus(folder / "corpus")
-    request = RunRequest(run_file(), folder / "corpus", folder / "run", workers=0)
-    assert run_session(request, stream=None)["passed"]
-    return folder / "run"
+@pytest.fixture
+def run(signed_run: Path) -> Path:
+    """The run."""
+    return signed_run
 
 
 @pytest.mark.parametrize("case", STATED, ids=lambda case: f"{case.file} {case.where}")

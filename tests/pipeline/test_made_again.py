@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from commit_seals import vouched
 from file_damages import Undo
-from signed_values import run_file, settings, write_corpus
+from signed_values import run_file, settings
 
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.kept_plan import KeptPlan, kept_run
@@ -18,7 +18,7 @@ from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.report.evidence import evidence_lines
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.limits import without_limits
-from pipeline.session.session import RunRequest, read_plan, run_session, verify_session
+from pipeline.session.session import read_plan, verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again import choice, vectors
@@ -43,15 +43,10 @@ DOCUMENTS = 82
 """Of the run."""
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run with every kind of evidence."""
-    folder = tmp_path_factory.mktemp("again")
-    write_corpus(folder / "corpus")
-    request = RunRequest(run_file(), folder / "corpus", folder / "run", workers=0)
-    report = run_session(request, stream=None)
-    assert report["passed"]
-    return folder / "run"
+@pytest.fixture
+def run(signed_run: Path) -> Path:
+    """The run."""
+    return signed_run
 
 
 @pytest.fixture

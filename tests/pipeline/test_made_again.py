@@ -3,9 +3,11 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from commit_seals import vouched
@@ -359,3 +361,25 @@ def test_a_record_that_cannot_be_read_is_told_with_the_other_findings(run: Path,
         verify_session(run, workers=0, address=None, stream=None)
     assert "commits/dedup/_step.json: readable: " in str(told.value)
     assert "dedup/removed.parquet: files: " in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("index.npy", 25), ("edges.npy", 12), ("none.npy", 0), ("table.parquet", 3), ("damaged.npy", 0)],
+)
+def test_rows_are_counted_along_the_longer_side(tmp_path: Path, name: str, rows: int) -> None:
+    for other, shape in {"index": (2, 25), "edges": (12, 2), "none": (0, 2)}.items():
+        np.save(tmp_path / f"{other}.npy", np.zeros(shape, np.int64))
+    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "table.parquet")
+    (tmp_path / "damaged.npy").write_bytes(b"no array")
+    (tmp_path / "damaged.parquet").write_bytes(b"no table")
+    assert choice._rows_in(tmp_path / name) == rows  # noqa: SLF001  # what the draw counts
+    assert choice._rows_in(tmp_path / "damaged.parquet") == 0  # noqa: SLF001  # likewise
+
+
+def test_no_vector_is_looked_at_where_an_earlier_run_is_gone(run: Path) -> None:
+    job = job_of(run)
+    gone: Any = SimpleNamespace(units=())
+    with pytest.raises(StopIteration) as ended:
+        next(choice.embedded_again(replace(job, scope=replace(job.scope, earlier=(gone,)))))
+    assert ended.value.value == CheckRecord()

@@ -37,7 +37,7 @@ def passing_folder() -> Path | None:
     """
     given = os.environ.get(GIVEN)
     if given is not None:
-        return Path(given) if _is_own(Path(given)) else None
+        return Path(given) if given and _is_own(Path(given)) else None
     folder = _new_folder()
     os.environ[GIVEN] = "" if folder is None else str(folder)
     where = "each process compiles its own" if folder is None else f"until the end they are in {folder}"

@@ -1,6 +1,6 @@
 """Limits: settings that only stop a run, and decide no byte of it."""
 
-from pipeline.run_file.config import RunFile
+from pipeline.run_file.config import RunFile, TokenizerLimits
 
 
 def without_limits(file: RunFile) -> RunFile:
@@ -12,12 +12,12 @@ def without_limits(file: RunFile) -> RunFile:
     dedup = file.dedup.model_copy(update={"max_removed_fraction": 1.0, "max_cluster_size": None})
     sources = tuple(one.model_copy(update={"max_removed_fraction": None}) for one in file.sources)
     mix = None if file.mix is None else file.mix.model_copy(update={"tolerance": 1.0})
+    tokenizer = file.tokenizer.model_copy(update={"limits": TokenizerLimits()})
     datasets = tuple(
         one
         if one.mix is None
         else one.model_copy(update={"mix": one.mix.model_copy(update={"tolerance": 1.0})})
         for one in file.datasets
     )
-    return file.model_copy(
-        update={"ingest": ingest, "dedup": dedup, "sources": sources, "mix": mix, "datasets": datasets}
-    )
+    lifted = {"ingest": ingest, "dedup": dedup, "sources": sources, "tokenizer": tokenizer}
+    return file.model_copy(update={**lifted, "mix": mix, "datasets": datasets})

@@ -73,8 +73,9 @@ def _refuse_renamed(request: "RunRequest", known: AbstractSet[str], named: Abstr
         ConfigError: such a source.
     """
     new = {path: source for source, _, path in (key.partition("/") for key in sorted(named - known))}
+    still = {source.name for source in request.file.sources}
     for source, _, path in (key.partition("/") for key in sorted(known - named)):
-        if path in new:
+        if source not in still and path in new:
             raise ConfigError(
                 f"{request.output}: its source {source} is not in the run file any more, and"
                 f" {new[path]} has its file {path}: was {source} renamed to {new[path]}? Sources of a"

@@ -94,6 +94,8 @@ def test_of_many_rows_some_are_looked_at_evenly(run: Path) -> None:
         ("first_at", lambda row: row["first_at"] + 500, "first_at"),
         ("first_at", lambda _: -1, "first_at"),
         ("method", lambda _: "paragraphs", "method"),
+        ("document", lambda _: 82, "document"),
+        ("document", lambda _: -1, "document"),
     ],
 )
 def test_a_value_that_the_texts_contradict_is_named(

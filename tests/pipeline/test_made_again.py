@@ -178,6 +178,9 @@ LIMITS: dict[str, dict[str, Any]] = {
     "unreadable records": {"ingest": {**settings()["ingest"], "max_bad_fraction": 0.0}},
     "removed documents": {"dedup": {**settings()["dedup"], "max_removed_fraction": 0.0}},
     "the largest cluster": {"dedup": {**settings()["dedup"], "max_cluster_size": 2}},
+    "bytes of a language": {
+        "tokenizer": {**settings()["tokenizer"], "limits": {"max_byte_fallback": 0.0, "max_parity": 1.0}}
+    },
     "removed of a source": {"sources": [{**settings()["sources"][0], "max_removed_fraction": 0.0}]},
 }
 

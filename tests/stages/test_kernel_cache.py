@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.kernel_cache import GIVEN
+from stages.kernel_cache import GIVEN, passing_folder
 
 pytestmark = pytest.mark.slow
 
@@ -82,3 +82,12 @@ def test_without_any_folder_each_process_compiles_in_memory(tmp_path: Path) -> N
     said, warned = called(tmp_path, code=refuse + ADDS)
     assert said == {"folder": "", "kept": 0, "mode": None}
     assert warned == "ShardmillWarning\n"
+
+
+def test_a_process_whose_parent_found_no_place_keeps_kernels_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(GIVEN, "")
+    assert passing_folder.__wrapped__() is None

@@ -68,7 +68,11 @@ def _rows(workspace: Workspace, work: CutTexts, key: str, looked: list[Looked]) 
 
 def _faults(row: dict[str, Any], texts: "_TextsByNumber", dedup: Dedup) -> Iterator[tuple[str, str]]:
     """Yield the columns of a row that its texts contradict, each with what is wrong."""
-    text = texts.of(row["document"])
+    try:
+        text = texts.of(row["document"])
+    except IndexError:
+        yield "document", f"there is no document {row['document']:,}"
+        return
     start, end = row["start"], row["end"]
     if not 0 <= start < end <= len(text):
         yield "end", f"{start:,} to {end:,} of a text of {len(text):,} bytes"
@@ -99,7 +103,7 @@ def _is_copied(
     (text, start, end), (first, at) = own, copy
     if method.sampled:
         wanted = first[at : at + min_bytes_of(dedup)].tobytes()
-        return len(wanted) > 0 and wanted in text.tobytes()
+        return at >= 0 and len(wanted) > 0 and wanted in text.tobytes()
     config = method.config(dedup)
     there, here = method.spans(first, config), method.spans(text, config)
     if not 0 <= at < len(there.keys):

@@ -236,6 +236,16 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class RowsOf:
+    """Where a task lists rows of evidence."""
+
+    ending: str
+    """Of the names of its files that do."""
+    axis: int = 0
+    """Of an array, along which the rows lie."""
+
+
+@dataclass(frozen=True)
 class Amounts:
     """What a step went through, as far as it knows; for the report."""
 
@@ -308,8 +318,8 @@ class Step(Generic[R]):
     sampled: tuple[Function, ...] = ()
     """Likewise of some of its tasks, since each does a part of the corpus: as many as have 1% of the
     documents."""
-    listed: Mapping[Function, str] = field(default_factory=dict)
-    """Likewise, as many tasks as have 100,000 rows of evidence, which lie in files of this ending."""
+    listed: Mapping[Function, RowsOf] = field(default_factory=dict)
+    """Likewise, as many tasks as have 100,000 rows of evidence."""
     remade: Mapping[Function, Function] = field(default_factory=dict)
     """What does again, in `verify` alone, all but the dearest part of what a task does."""
     rules: tuple[LaterRule, ...] = ()

@@ -29,16 +29,20 @@ from pipeline.steps.again.groups import DrawnUnit, drawn_groups, drawn_units
 from pipeline.steps.again.redo import Redo, redo
 from pipeline.steps.again.signatures import SignedUnit, sign_again
 from pipeline.steps.again.vectors import EmbeddedUnit, embed_again
+from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.semantic import vectors_key
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.findings import CheckRecord, Looked, sum_looked, together
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Job, Records, Scope, Step
+from pipeline.steps.step import Job, Records, RowsOf, Scope, Step
 from pipeline.steps.table import STEPS, step_of
+from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.semantic import SemanticConfig
-from stages.errors import VerificationError
+from stages.errors import ConfigError, DataError, VerificationError
+from stages.store.digests import FileDigest
 
 pytestmark = pytest.mark.slow
 DOCUMENTS = 82
@@ -99,7 +103,7 @@ def test_all_of_a_small_run_is_looked_at(run: Path) -> None:
     others = {done.task.function.__name__ for done in dedup.followed.tasks} - {
         done.task.function.__name__ for done in every.tasks
     }
-    assert others <= {"embed_run"}  # of which vectors are embedded again
+    assert others == {"embed_run", "note_partitions"}  # vectors are embedded again; and a setting
     assert all(one.looked == one.of for one in every.looked)
     assert looked(every, "find near-duplicates", "tasks") == (12, 12)
     assert looked(every, "verify near-duplicates", "rows")[1] > 1
@@ -118,7 +122,7 @@ def test_of_listed_rows_as_many_tasks_are_drawn_as_have_them(
 ) -> None:
     (one,) = followed(run, DEDUP)
     bands = [done for done in one.followed.tasks if done.task.unit.startswith("band-")]
-    listed = replace(one.step, sampled=(), listed={bands[0].task.function: "heads.npy"})
+    listed = replace(one.step, sampled=(), listed={bands[0].task.function: RowsOf("heads.npy")})
     sizes = {
         done.task.unit: len(np.load(run / f"dedup/bands/{done.task.unit[5:]}/heads.npy"))
         for done in bands
@@ -367,17 +371,23 @@ def test_a_record_that_cannot_be_read_is_told_with_the_other_findings(run: Path,
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"),
-    [("index.npy", 25), ("edges.npy", 12), ("none.npy", 0), ("table.parquet", 3), ("damaged.npy", 0)],
+    ("name", "axis", "rows"),
+    [
+        *[("index.npy", 1, 25), ("edges.npy", 0, 1), ("none.npy", 0, 0), ("table.parquet", 0, 3)],
+        *[("damaged.npy", 0, 0), ("damaged.parquet", 0, 0), ("empty.npy", 0, 0), ("one.npy", 0, 0)],
+        ("zip.npy", 0, 0),
+    ],
 )
-def test_rows_are_counted_along_the_longer_side(tmp_path: Path, name: str, rows: int) -> None:
-    for other, shape in {"index": (2, 25), "edges": (12, 2), "none": (0, 2)}.items():
+def test_rows_are_counted_along_their_axis(tmp_path: Path, name: str, axis: int, rows: int) -> None:
+    for other, shape in {"index": (2, 25), "edges": (1, 2), "none": (0, 2), "one": ()}.items():
         np.save(tmp_path / f"{other}.npy", np.zeros(shape, np.int64))
+    with (tmp_path / "zip.npy").open("wb") as file:
+        np.savez(file, a=np.zeros(3))
     pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "table.parquet")
-    (tmp_path / "damaged.npy").write_bytes(b"no array")
-    (tmp_path / "damaged.parquet").write_bytes(b"no table")
-    assert choice._rows_in(tmp_path / name) == rows  # noqa: SLF001  # what the draw counts
-    assert choice._rows_in(tmp_path / "damaged.parquet") == 0  # noqa: SLF001  # likewise
+    for other in ("damaged.npy", "damaged.parquet"):
+        (tmp_path / other).write_bytes(b"no rows")
+    (tmp_path / "empty.npy").touch()
+    assert choice._rows_in(tmp_path / name, axis) == rows  # noqa: SLF001  # what the draw counts
 
 
 def test_no_vector_is_looked_at_where_an_earlier_run_is_gone(run: Path) -> None:
@@ -386,3 +396,170 @@ def test_no_vector_is_looked_at_where_an_earlier_run_is_gone(run: Path) -> None:
     with pytest.raises(StopIteration) as ended:
         next(choice.embedded_again(replace(job, scope=replace(job.scope, earlier=(gone,)))))
     assert ended.value.value == CheckRecord()
+
+
+def named(job: Job, *steps: Step[Any]) -> list[str]:
+    """Return the names of the steps that are followed."""
+    return [one.key.step for one in followed_steps(job, steps)]
+
+
+def test_steps_of_another_dataset_are_not_followed(run: Path) -> None:
+    job = job_of(run)
+    (own,) = job.file.datasets
+    other = own.model_copy(update={"name": "other"})
+    assert named(job, SHARD) == ["shard-clm"]
+    assert named(replace(job, scope=replace(job.scope, of=own)), SHARD) == ["shard-clm"]
+    assert named(replace(job, scope=replace(job.scope, of=other)), SHARD) == []
+
+
+def test_what_a_gone_run_or_an_earlier_rule_decided_is_not_followed(run: Path) -> None:
+    job, gone = job_of(run), SimpleNamespace(units=())
+    earlier: Any = (gone,)
+    assert named(job, INGEST, DEDUP, TOKENIZER) == ["ingest", "dedup", "tokenizer"]
+    lost = replace(job, scope=replace(job.scope, earlier=earlier))
+    assert named(lost, INGEST, DEDUP, TOKENIZER) == ["ingest", "tokenizer"]
+    plans = {**job.plans, "dedup": replace(job.plans["dedup"], missed=("a rule",))}
+    assert named(replace(job, plans=plans), INGEST, DEDUP, TOKENIZER) == ["ingest", "tokenizer"]
+    plans = {**job.plans, "dedup": replace(job.plans["dedup"], fingerprint="another")}
+    assert named(replace(job, plans=plans), INGEST, DEDUP, TOKENIZER) == ["ingest"]
+
+
+def test_signatures_of_few_documents_are_drawn_and_counted(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "LEAST", 20)
+    signing = choice.signed_again(job_of(run), documents=DOCUMENTS)
+    tasks = next(signing).tasks
+    units = {task.unit: task.payload.drawn.unit.documents for task in tasks}
+    assert sum(units.values()) >= 20 > sum(units.values()) - max(units.values())
+    done = {task.unit: SimpleNamespace(read=lambda _, one=task: sign(run, one)) for task in tasks}
+    with pytest.raises(StopIteration) as ended:
+        signing.send(done)  # type: ignore[arg-type]  # commits that are read alone
+    (one,) = ended.value.value.looked
+    assert (one.what, one.looked, one.of) == ("signatures", sum(units.values()), DOCUMENTS)
+    monkeypatch.setattr(choice, "SHARE", 0.5)
+    more = next(choice.signed_again(job_of(run), documents=DOCUMENTS)).tasks
+    assert sum(task.payload.drawn.unit.documents for task in more) >= DOCUMENTS / 2
+
+
+def sign(run: Path, task: Any) -> CheckRecord:
+    """Do a task that signs."""
+    return sign_again(Workspace(run, run), task.payload)
+
+
+def test_a_commit_that_is_gone_is_a_finding_and_no_fault_of_the_program(run: Path, undo: Undo) -> None:
+    gone = run / "commits/dedup/band-003-00000.json"
+    undo.write(gone, gone.read_bytes())
+    gone.unlink()
+    (dedup,) = followed(run, DEDUP)
+    (found,) = dedup.followed.findings
+    assert found.file == "commits/dedup/_step.json"
+    assert "commits/dedup/band-003-00000.json is not there" in found.message
+
+
+def test_the_ledger_is_held_to_the_flows_in_any_order(run: Path, undo: Undo) -> None:
+    key = "ledger/decontaminate.parquet"
+
+    def written(table: pa.Table) -> list[str]:
+        undo.write(run / key, (run / key).read_bytes())
+        pq.write_table(table, run / key)
+        for place, data in vouched(run, {key}).items():
+            undo.write(place, data)
+        return [found.file for found in followed(run, DECONTAMINATE)[0].followed.findings]
+
+    table = pq.read_table(run / key)
+    rows = table.to_pylist()
+    assert written(pa.Table.from_pylist(rows[::-1], table.schema)) == []
+    rows[0]["documents"] += 1
+    assert written(pa.Table.from_pylist(rows, table.schema)) == [key]
+
+
+@pytest.fixture
+def done(run: Path) -> Redo:
+    """A task that hashed candidates, to be done again."""
+    (dedup,) = followed(run, DEDUP)
+    (one,) = [one for one in dedup.followed.tasks if one.task.unit.startswith("shingles-")]
+    return Redo(one.task, one.commit.files, one.commit.record)
+
+
+def raising(error: Exception) -> Any:
+    """Return what a task does if it raises."""
+
+    def function(*_: Any) -> Any:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("error", "outside", "found"),
+    [
+        (DataError("it does not fit"), False, 1),
+        (KeyError("x"), False, 1),
+        (ConfigError("a limit"), False, 1),
+        (DataError("it does not fit"), True, 0),
+        (FileNotFoundError(2, "gone"), True, 0),
+    ],
+)
+def test_a_task_that_cannot_be_done_again_is_a_finding_unless_it_reads_other_files(
+    run: Path, done: Redo, tmp_path: Path, error: Exception, *, outside: bool, found: int
+) -> None:
+    task = replace(done.task, function=raising(error))
+    again = redo(Workspace(run, tmp_path), replace(done, task=task, outside=outside))
+    assert len(again.findings) == found
+    assert all(one.file == done.place for one in again.findings)
+
+
+def test_a_disk_that_fails_while_a_task_is_done_again_is_no_finding(
+    run: Path, done: Redo, tmp_path: Path
+) -> None:
+    task = replace(done.task, function=raising(OSError(5, "Input/output error")))
+    with pytest.raises(OSError, match="Input/output"):
+        redo(Workspace(run, tmp_path), replace(done, task=task))
+
+
+def test_files_that_are_more_or_fewer_than_made_again_are_findings(
+    run: Path, done: Redo, tmp_path: Path
+) -> None:
+    first, *others = done.files
+    fewer = {first: done.files[first]}
+    (found,) = redo(Workspace(run, tmp_path), replace(done, files=fewer)).findings
+    assert (found.file, "is not named by" in found.message) == (others[0], True)
+    more = {**done.files, "dedup/shingles/00000/more.npy": done.files[first]}
+    (found,) = redo(Workspace(run, tmp_path), replace(done, files=more)).findings
+    assert found.file == "dedup/shingles/00000/more.npy"
+    assert "does not make it" in found.message
+    gone = FileDigest(bytes=1, xxh3="0" * 32, sha256="0" * 64)
+    own = run.parent / "elsewhere"
+    (own / "dedup/shingles/00000").mkdir(parents=True, exist_ok=True)
+    (own / first).write_bytes(b"no array")
+    again = redo_at(own, run, done, tmp_path, {**done.files, first: gone})
+    assert [one.file for one in again.findings] == [first]
+
+
+def redo_at(own: Path, run: Path, done: Redo, folder: Path, files: dict[str, FileDigest]) -> CheckRecord:
+    """Do a task again from a run, and compare with files that lie elsewhere."""
+    function = done.task.function
+
+    def work(workspace: Workspace, payload: Any) -> Any:
+        return function(Workspace(run, workspace.folder, workspace.cache), payload)
+
+    task = replace(done.task, function=work)
+    return redo(Workspace(own, folder), replace(done, task=task, files=files))
+
+
+def test_what_people_are_warned_of_may_hang_on_a_setting_of_today(
+    run: Path, done: Redo, tmp_path: Path
+) -> None:
+    other = replace(done, record={**done.record, "warnings": ["a tolerance was passed"]})
+    assert redo(Workspace(run, tmp_path), other).findings == ()
+
+
+def test_a_number_of_keys_is_a_setting_of_the_run_that_began(run: Path) -> None:
+    job = job_of(run)
+    resources = job.file.resources.model_copy(update={"keys_per_partition": 1 << 20})
+    file = job.file.model_copy(update={"resources": resources})
+    (one,) = followed(run, DEDUP, file=file)
+    assert one.followed.findings == ()
+    functions = {done.task.function.__name__ for done in chosen_tasks(one, run, documents=82).tasks}
+    assert "note_partitions" not in functions

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
@@ -26,6 +25,7 @@ from pipeline.engine.tasks import Task
 from pipeline.run_file.limits import without_limits
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.again.differences import mapped_array
 from pipeline.steps.again.follow import DoneTask, Followed, follow
 from pipeline.steps.again.groups import drawn_units
 from pipeline.steps.again.redo import Redo, redo
@@ -37,7 +37,7 @@ from pipeline.steps.earlier import behind, earlier_documents, numbered
 from pipeline.steps.findings import CheckRecord, Looked, together
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import read_all
-from pipeline.steps.step import Job, Scope, Step
+from pipeline.steps.step import Job, RowsOf, Scope, Step
 from pipeline.steps.units import Unit, units_of
 from stages.errors import is_of_the_system
 
@@ -260,18 +260,18 @@ def _until(drawn: Iterable[DoneTask], rows: Mapping[str, int]) -> Iterator[DoneT
         left -= rows[done.task.unit]
 
 
-def listed_rows(root: Path, done: DoneTask, ending: str) -> int:
+def listed_rows(root: Path, done: DoneTask, rows: RowsOf) -> int:
     """Return how many rows the files of a task have; a file that cannot be read, none."""
-    return sum(_rows_in(root / key) for key in done.commit.files if key.endswith(ending))
+    keys = [key for key in done.commit.files if key.endswith(rows.ending)]
+    return sum(_rows_in(root / key, rows.axis) for key in keys)
 
 
-def _rows_in(path: Path) -> int:
+def _rows_in(path: Path, axis: int) -> int:
     try:
         if path.suffix == ".parquet":
             return int(pq.read_metadata(path).num_rows)
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, pa.ArrowException) as error:
+        return int(mapped_array(path).shape[axis])
+    except (OSError, ValueError, LookupError, pa.ArrowException) as error:
         if is_of_the_system(error):
             raise
         return 0
-    return max(array.shape) if array.size else 0

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 _SHOWN = 120
 """Characters of a value, at the most."""
@@ -36,7 +37,7 @@ def differing_values(own: Any, again: Any, name: str = "") -> Iterator[tuple[str
     elif isinstance(own, list) and isinstance(again, list) and len(own) == len(again):
         for row, (one, other) in enumerate(zip(own, again, strict=True)):
             yield from differing_values(one, other, f"{name}[{row}]")
-    elif own != again:
+    elif own != again or isinstance(own, bool) != isinstance(again, bool):
         yield name, _shown(own), _shown(again)
 
 
@@ -113,8 +114,24 @@ def _first_row(left: pa.ChunkedArray, right: pa.ChunkedArray) -> int | None:
     return int(rows[0]) if len(rows) else None
 
 
+def mapped_array(path: Path) -> NDArray[Any]:
+    """Return an array of a file, mapped.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no array.
+    """
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except EOFError as error:
+        raise ValueError(f"{path}: it is empty") from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path}: it is no array")  # noqa: TRY004  # of a file, not of an argument
+    return array
+
+
 def _of_arrays(own: Path, again: Path) -> str | None:
-    one, other = (np.load(path, mmap_mode="r", allow_pickle=False) for path in (own, again))
+    one, other = mapped_array(own), mapped_array(again)
     if one.dtype != other.dtype or one.shape[1:] != other.shape[1:]:
         return (
             f"is of {one.dtype} and shape {one.shape}, and made again of {other.dtype} and {other.shape}"

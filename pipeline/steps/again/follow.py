@@ -26,7 +26,7 @@ from stages.ledger import Flow, Tally, total_flow
 
 MADE_AGAIN = "made again"
 """Name of the check."""
-_FOR_PEOPLE = {"warnings"}
+FOR_PEOPLE = {"warnings"}
 """What of a record hangs on settings that decide no byte."""
 
 
@@ -78,8 +78,8 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
     if whole.flows is not None:
         total = total_flow(whole.flows.values()) or Flow(input=Tally(), output=Tally())
         record = record.model_copy(update={"ledger": total})
-    rest = {name: value for name, value in kept.record.items() if name not in _FOR_PEOPLE}
-    again = record.model_dump(mode="json", exclude=_FOR_PEOPLE)
+    rest = {name: value for name, value in kept.record.items() if name not in FOR_PEOPLE}
+    again = record.model_dump(mode="json", exclude=FOR_PEOPLE)
     tables = () if whole.flows is None else _of_ledger(job, whole.flows)
     messages = (
         f"{name} is {own}, and its units give {other}"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipeline.engine.tasks import Task, Workspace
 from pipeline.state.commit_object import commit_key
 from pipeline.steps.again.differences import difference, differing_values, lacking_keys
-from pipeline.steps.again.follow import MADE_AGAIN
+from pipeline.steps.again.follow import FOR_PEOPLE, MADE_AGAIN
 from pipeline.steps.findings import CheckRecord, found_in
 from pipeline.steps.recount import Found
 from stages.errors import ShardmillError, is_of_the_system
@@ -21,7 +21,10 @@ from stages.findings import Finding
 from stages.store.digests import FileDigest, digest_file
 from stages.store.folders import files_below
 
-_UNMADE = (ShardmillError, OSError, pa.ArrowException, AssertionError, LookupError, ValueError)
+_UNMADE = (
+    *(ShardmillError, OSError, pa.ArrowException),
+    *(AssertionError, LookupError, ValueError, TypeError, ArithmeticError),
+)
 """What a task raises of files that do not fit together."""
 
 
@@ -66,7 +69,11 @@ def _unmade(work: Redo, error: Exception) -> Found:
 
 def _compared(workspace: Workspace, work: Redo, record: Mapping[str, Any], scratch: Path) -> Found:
     made = {path.relative_to(scratch).as_posix() for path in files_below(scratch)}
-    for name, own, again in differing_values(dict(work.record), record):
+    kept, made_record = (
+        {name: value for name, value in one.items() if name not in FOR_PEOPLE}
+        for one in (work.record, record)
+    )
+    for name, own, again in differing_values(kept, made_record):
         yield work.place, Finding(MADE_AGAIN, f"{name} is {own}, and made again it is {again}")
     for key in sorted(made | work.files.keys()):
         yield from _of_file(workspace, work, key, scratch if key in made else None)

@@ -18,7 +18,19 @@ from pipeline.steps.dedup.step import DEDUP, text_need
 from pipeline.steps.earlier import numbered, require_found
 from pipeline.steps.records import read_all
 from pipeline.steps.selection import DECONTAMINATE_NAME, SelectionRecord, kept_units
-from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
+from pipeline.steps.step import (
+    Amounts,
+    Evidence,
+    Job,
+    Records,
+    RowsOf,
+    Scope,
+    Step,
+    Takes,
+    Whole,
+    Work,
+    always,
+)
 from pipeline.steps.units import LanguageSize
 from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.dedup.normalization import unicode_version
@@ -169,6 +181,6 @@ DECONTAMINATE = Step(
     whole=(count_documents, gather),
     outside=(make_index,),
     sampled=(search_run,),
-    listed={decide_run: ".parquet"},
+    listed={decide_run: RowsOf(".parquet")},
     unread=("decontaminate/hits/", "decontaminate/found/", "decontaminate/index/"),
 )

@@ -18,7 +18,7 @@ from pipeline.steps.dedup.hashing import INDEX
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.pairs import PairsRecord
 from pipeline.steps.records import read_all
-from pipeline.steps.step import Job
+from pipeline.steps.step import Job, RowsOf
 
 CONTAINED = "containment"
 """`method` in the evidence."""
@@ -69,5 +69,5 @@ CONTAINMENT = Method(
     find=_find,
     unread=(f"{FOLDER}/",),
     sampled=(winnow_run, find_containing, count_shared),
-    listed={hash_contained: INDEX, verify_contained: SIMILARITIES},
+    listed={hash_contained: RowsOf(INDEX, axis=1), verify_contained: RowsOf(SIMILARITIES)},
 )

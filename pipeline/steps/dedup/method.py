@@ -11,7 +11,7 @@ from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.expand import PairCode, pair_code
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.earlier import earlier_documents, numbered
-from pipeline.steps.step import Job
+from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import Unit
 from stages.dedup.lsh import num_pieces
 
@@ -59,8 +59,8 @@ class Method:
     """Where files of it lie that no later step reads."""
     sampled: tuple[Function, ...]
     """What its tasks do that checks do again, of some documents."""
-    listed: Mapping[Function, str]
-    """Likewise of some rows, which lie in files of this ending."""
+    listed: Mapping[Function, RowsOf]
+    """Likewise of some rows."""
     whole: tuple[Function, ...] = ()
     """Likewise always."""
 

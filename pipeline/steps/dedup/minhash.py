@@ -13,7 +13,7 @@ from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidate
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.dedup.screening import MarkedKeys, cut_screened_keys, mark_keys
 from pipeline.steps.records import UnitRecord, read_all
-from pipeline.steps.step import Job
+from pipeline.steps.step import Job, RowsOf
 from stages.dedup.lsh import band_shape
 
 NEAR = "minhash"
@@ -72,5 +72,5 @@ MINHASH = Method(
     find=_find,
     unread=("dedup/keys/", "dedup/bands/", "dedup/shingles/", "dedup/pairs/"),
     sampled=(cut_keys, mark_keys, cut_screened_keys, find_candidates),
-    listed={hash_candidates: INDEX, verify_pairs: SIMILARITIES},
+    listed={hash_candidates: RowsOf(INDEX, axis=1), verify_pairs: RowsOf(SIMILARITIES)},
 )

@@ -25,7 +25,7 @@ from pipeline.steps.dedup.equal import compared_documents
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord, read_all
-from pipeline.steps.step import Job
+from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import fixed_bytes, row_groups, text_slices
 from stages.dedup.encoders import EmbedTexts, embedded, open_encoder
 from stages.dedup.semantic import (
@@ -295,5 +295,5 @@ SEMANTIC = Method(
     unread=(f"{_EMBEDDINGS}/", f"{_ASSIGNED}/", _CENTROIDS, f"{_FOLDER}/"),
     whole=(find_clusters,),
     sampled=(assign_run,),
-    listed={compare_clusters: SIMILARITIES},
+    listed={compare_clusters: RowsOf(SIMILARITIES)},
 )

@@ -275,7 +275,7 @@ DEDUP = Step(
     folders=("dedup",),
     earlier=("ingest", "dedup", "split"),
     whole=(
-        *(note_partitions, rank_documents, resolve, describe_largest),
+        *(rank_documents, resolve, describe_largest),
         *(function for method in METHODS for function in method.whole),
     ),
     sampled=tuple(function for method in METHODS for function in method.sampled),

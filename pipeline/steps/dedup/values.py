@@ -13,7 +13,7 @@ from pipeline.steps.dedup.equal import (
 )
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.earlier import BY_KEY, URL
-from pipeline.steps.step import Job
+from pipeline.steps.step import Job, RowsOf
 
 EXACT = "exact"
 """`method` in the evidence."""
@@ -55,12 +55,12 @@ EXACT_TEXTS = Method(
     find=_find_texts,
     unread=("dedup/digests/", "dedup/exact/"),
     sampled=(cut_digests,),
-    listed={find_exact: ".npy"},
+    listed={find_exact: RowsOf(".npy")},
 )
 EQUAL_VALUES = Method(
     applies=lambda file: bool(file.dedup.value_columns),
     find=_find_values,
     unread=("dedup/keyed/",),
     sampled=(cut_digests,),
-    listed={find_exact: ".npy"},
+    listed={find_exact: RowsOf(".npy")},
 )

@@ -66,7 +66,7 @@ COMMANDS: dict[str, list[str]] = {
     "compare": ["compare", "run", "--tokens", "2000"],
     "tokenizer verify": ["tokenizer", "verify", "run/tokenizer/tokenizer.model"],
     "tokenizer compare": ["tokenizer", "compare", "run/tokenizer/tokenizer.model"],
-    "tokenizer export": ["tokenizer", "export", "run", "--to", "auto"],
+    "tokenizer export": ["tokenizer", "export", "run", "auto"],
 }
 
 

@@ -18,7 +18,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.planning.kept_plan import KeptPlan, kept_run
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.report.evidence import evidence_lines
-from pipeline.run_file.config import RunFile
+from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.limits import without_limits
 from pipeline.session.session import read_plan, verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
@@ -198,12 +198,22 @@ def test_a_limit_that_was_set_lower_since_is_no_alarm(run: Path, name: str) -> N
 
 def test_limits_are_all_that_is_lifted() -> None:
     mix = {"tolerance": 0.01, "language_alpha": 0.5}
-    file = run_file(mix=mix, datasets=[{"name": "a", "mix": {**mix, "total_tokens": 9}}, {"name": "b"}])
+    file = run_file(
+        mix=mix,
+        datasets=[{"name": "a", "mix": {**mix, "total_tokens": 9}}, {"name": "b"}],
+        sources=[{**settings()["sources"][0], "max_removed_fraction": 0.1}],
+        dedup={"max_removed_fraction": 0.1, "max_cluster_size": 2},
+        ingest={"max_bad_fraction": 0.1},
+        tokenizer={"limits": {"max_parity": 2.0}},
+    )
     lifted = without_limits(file)
     assert lifted.mix is not None
     assert lifted.datasets[0].mix is not None
     assert (lifted.mix.tolerance, lifted.datasets[0].mix.tolerance) == (1.0, 1.0)
-    assert lifted.mix_of(lifted.datasets[0]) is not None
+    assert [one.max_removed_fraction for one in lifted.sources] == [None]
+    assert (lifted.dedup.max_removed_fraction, lifted.dedup.max_cluster_size) == (1.0, None)
+    assert lifted.ingest.max_bad_fraction == 1.0
+    assert lifted.tokenizer.limits == TokenizerLimits()
     assert fingerprints(file) == fingerprints(lifted)
 
 
@@ -345,6 +355,8 @@ def test_verify_tells_how_many_of_how_many(run: Path, undo: Undo) -> None:
     assert f"  signatures: {DOCUMENTS} of {DOCUMENTS} documents" in lines
     assert f"  vectors: {DOCUMENTS} of {DOCUMENTS} documents" in lines
     assert any(line.startswith("  cuts and texts: ") for line in lines)
+    steps = {one["what"].partition(":")[0] for one in report["evidence"]["looked"]}
+    assert {"dedup", "decontaminate", "cut", "split", "shard-clm", "signatures", "vectors"} <= steps
     assert "did not write it: commits/split/_step.json: joined, " in lines[-1]
     kept = json.loads((run / "report/report.json").read_text())["evidence"]
     assert kept == report["evidence"]

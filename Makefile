@@ -16,8 +16,8 @@
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make mutants   faults planted into the product's code, and whether the tests notice them (hours)
-#   make damaged   every committed file of a finished run damaged in turn, and each value signed (2 hours)
-#   make places    disks that fill and readers that go, at many moments; it mounts, so as root (an hour)
+#   make damaged   every committed file of a finished run damaged, each value signed, and sound runs (4 hours)
+#   make places    disks that fill, readers that go, users without a home; it mounts, so as root (2 hours)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
 #   make browser RUNS='demo-output ...'  reports of runs in Chromium, desktop and phone, as lines of JSON
@@ -195,10 +195,12 @@ faults: setup
 damaged: setup
 	$(BIN)/python benchmarks/damaged_files.py $(DAMAGED) --seeds 20 --json $(DAMAGED).json
 	$(BIN)/python benchmarks/signed_values.py $(DAMAGED)/signed --json $(DAMAGED)/signed.json
+	$(BIN)/python benchmarks/sound_runs.py $(DAMAGED)/sound --cases 20
 
 places: setup
 	$(BIN)/python benchmarks/gone_readers.py $(PLACES)/readers --cases 240
 	$(BIN)/python benchmarks/filling_disks.py $(PLACES)/disks --cases 200
+	$(BIN)/python benchmarks/other_users.py $(PLACES)/users
 
 compare: setup
 	$(COMPARE_RUN)/clean

@@ -62,7 +62,7 @@ def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(tmp_
     assert list(given.iterdir())
 
 
-@pytest.mark.parametrize("wrong", ["open", "link", "missing"])
+@pytest.mark.parametrize("wrong", ["open", "readable", "of another user", "link", "missing"])
 def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
     wrong: str, tmp_path: Path
 ) -> None:
@@ -70,6 +70,14 @@ def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
     if wrong == "open":
         given.mkdir()
         given.chmod(0o777)
+    elif wrong == "readable":
+        given.mkdir()
+        given.chmod(0o744)
+    elif wrong == "of another user":
+        if os.geteuid():
+            pytest.skip("only root gives a folder to another user")
+        given.mkdir(mode=0o700)
+        os.chown(given, 12345, 12345)
     elif wrong == "link":
         (tmp_path / "theirs").mkdir(mode=0o700)
         given.symlink_to(tmp_path / "theirs")

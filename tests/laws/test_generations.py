@@ -161,10 +161,10 @@ def test_a_source_under_another_name_is_asked_about_and_nothing_changes(
 def test_a_file_that_went_to_another_source_is_no_renamed_source() -> None:
     sources = [{"name": name, "paths": [f"{name}/*"]} for name in ("s", "t")]
     call = RunRequest(tiny_run(sources=sources), Path(), Path("run"), 0)
-    calls._refuse_renamed(call, {"s/a.jsonl"}, {"t/a.jsonl"})  # noqa: SLF001  # of what is told
+    calls._refuse_renamed(call, {"s/b/a.jsonl"}, {"t/b/a.jsonl"})  # noqa: SLF001  # of what is told
     call = RunRequest(tiny_run(sources=sources[1:]), Path(), Path("run"), 0)
     with pytest.raises(ConfigError, match="was s renamed to t"):
-        calls._refuse_renamed(call, {"s/a.jsonl"}, {"t/a.jsonl"})  # noqa: SLF001  # likewise
+        calls._refuse_renamed(call, {"s/b/a.jsonl"}, {"t/b/a.jsonl"})  # noqa: SLF001  # likewise
 
 
 def sides_of(run: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pytest
 from pipeline.commands.boundary import exit_code_of
 from pipeline.engine.resources import WorkerResources
 from pipeline.session.opening import open_execution
+from pipeline.system import limits
 from pipeline.system.disk_faults import explained
 from pipeline.system.limits import limit_of
 from pipeline.system.stopping import Signals
@@ -92,3 +93,32 @@ def test_what_python_says_without_a_number_is_the_limit_too(
     with limited(kind, value), Signals() as signals:
         assert exit_code_of(fail, signals) == 75
     assert said in capsys.readouterr().err
+
+
+def test_without_a_limit_of_address_space_work_begins() -> None:
+    assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+    limits.require_address_space()
+
+
+@pytest.mark.parametrize(
+    ("pids", "own", "said"),
+    [
+        ("max\n", resource.RLIM_INFINITY, None),
+        ("max\n", 60_000, "this user may have 60,000 processes and threads (ulimit -u)"),
+        ("4096\n", resource.RLIM_INFINITY, "this container may have 4,096 processes"),
+        ("4096\n", 60_000, "(ulimit -u), and this container may have 4,096 processes"),
+    ],
+)
+def test_processes_are_limited_for_a_user_and_for_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pids: str, own: int, said: str | None
+) -> None:
+    (tmp_path / "pids.max").write_text(pids)
+    monkeypatch.setattr(limits, "_PIDS", tmp_path / "pids.max")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (own, own))
+    found = limit_of(errno.EAGAIN)
+    assert found == said if said is None else said in str(found)
+
+
+def test_a_soft_limit_counts_and_not_the_hard_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (900, resource.RLIM_INFINITY))
+    assert "900 files open" in str(limit_of(errno.EMFILE))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stages import kernel_cache
 from stages.kernel_cache import GIVEN, passing_folder
 
 pytestmark = pytest.mark.slow
@@ -99,3 +100,15 @@ def test_a_process_whose_parent_found_no_place_keeps_kernels_in_memory(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(GIVEN, "")
     assert passing_folder.__wrapped__() is None
+
+
+def test_a_fork_leaves_the_folder_of_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    monkeypatch.setattr(kernel_cache, "_made", {1: other})
+    kernel_cache.remove_passing_folder()
+    assert other.exists()
+    monkeypatch.setattr(kernel_cache, "_made", {1: other, os.getpid(): own})
+    kernel_cache.remove_passing_folder()
+    assert (own.exists(), other.exists()) == (False, True)

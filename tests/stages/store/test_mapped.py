@@ -57,6 +57,8 @@ def test_where_the_system_reserves_nothing_the_file_is_written_first(
     mapped = mapped_npy(tmp_path / "a.npy", "<u2", (3_000_000,))
     mapped[-1] = 5
     assert np.load(tmp_path / "a.npy")[-2:].tolist() == [0, 5]
+    header = (tmp_path / "a.npy").stat().st_size - 6_000_000
+    assert 0 < header <= 128, "the file is longer than its array"
 
 
 def test_a_disk_that_is_too_small_is_no_bus_error(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from pipeline.state.ledger import flow_faults, ledger_key, read_flows
 from pipeline.steps.again.choice import followed_steps, remade
 from pipeline.steps.again.redo import redo
 from pipeline.steps.decode.step import DECODE
-from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn, Looked, sum_looked
+from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn, LookedAt, sum_looked
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
 from pipeline.steps.step import Evidence, Job, Records, Scope, StepPlan
@@ -56,7 +56,7 @@ def audit(
             of_files.append(
                 FoundIn(file=commit_key(name, STEP_COMMIT), check="readable", message=str(error))
             )
-    looked: list[Looked] = []
+    looked: list[LookedAt] = []
     every = (
         *found,
         *of_files,
@@ -176,7 +176,7 @@ def _flows(
     plan: Mapping[str, StepPlan],
     records: Records,
     scope: Scope,
-    looked: list[Looked],
+    looked: list[LookedAt],
 ) -> Iterator[FoundIn]:
     """Hold the tables of the ledger to each other and to the evidence; what is looked at is added."""
     flows: dict[str, dict[str, Flow]] = {}

@@ -18,7 +18,7 @@ class FoundIn(Config):
     message: str
 
 
-class Looked(Config):
+class LookedAt(Config):
     """How much of some evidence was looked at."""
 
     what: str
@@ -32,7 +32,7 @@ class CheckRecord(UnitRecord):
     """What a check found; none if the files are sound."""
 
     findings: tuple[FoundIn, ...] = ()
-    looked: tuple[Looked, ...] = ()
+    looked: tuple[LookedAt, ...] = ()
     lacking: tuple[str, ...] = ()
     """Keys of a record that an earlier version did not write: what they say is not checked."""
 
@@ -47,9 +47,9 @@ def together(records: Iterable[CheckRecord]) -> CheckRecord:
     )
 
 
-def sum_looked(every: Iterable[Looked]) -> tuple[Looked, ...]:
+def sum_looked(every: Iterable[LookedAt]) -> tuple[LookedAt, ...]:
     """Return how much was looked at together, in the order in which each is first named."""
-    found: dict[tuple[str, str], Looked] = {}
+    found: dict[tuple[str, str], LookedAt] = {}
     for one in every:
         key = one.what, one.unit
         before = found.get(key, one.model_copy(update={"looked": 0, "of": 0}))
@@ -81,6 +81,6 @@ class AuditReport(Config):
     """Committed files, each of which was hashed."""
     bytes: int
     findings: tuple[FoundIn, ...]
-    looked: tuple[Looked, ...] = ()
+    looked: tuple[LookedAt, ...] = ()
     missed: tuple[str, ...] = ()
     """What is otherwise in a sound run that was made without later rules, for people."""

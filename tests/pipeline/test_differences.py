@@ -118,3 +118,17 @@ def test_what_an_earlier_version_did_not_report_is_no_difference() -> None:
     inner = differing_values({"a": {"x": 1}}, {"a": {"x": 1, "y": 2}})
     assert list(inner) == [("a.y", "nothing", "2")], "a language that is left out is no earlier version"
     assert list(differing_values({"a": [1]}, {"a": [1, 2]})) == [("a", "[1]", "[1, 2]")]
+
+
+def test_a_json_file_that_lacks_a_key_differs_unless_that_is_said_to_be_no_matter(
+    tmp_path: Path,
+) -> None:
+    own, again = tmp_path / "own.json", tmp_path / "again.json"
+    own.write_text('{"a": 1, "of all": 5}')
+    again.write_text('{"a": 1, "b": 2, "of all": 6}')
+    assert difference(own, again) == "lacks b, and made again it is 2"
+    assert difference(own, again, left_out=frozenset(["of all"])) is None
+    own.write_text('{"a": 2, "of all": 5}')
+    assert difference(own, again, left_out=frozenset(["of all"])) == "a is 2, and made again it is 1"
+    own.write_text('{"a": true, "b": 2, "of all": 6}')
+    assert difference(own, again) == "a is true, and made again it is 1"

@@ -23,16 +23,12 @@ from pipeline.run_file.limits import without_limits
 from pipeline.session.session import read_plan, verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.again import choice, vectors
-from pipeline.steps.again.choice import Chosen, FollowedStep, chosen_tasks, followed_steps
-from pipeline.steps.again.groups import DrawnUnit, drawn_groups, drawn_units
+from pipeline.steps.again import choice
+from pipeline.steps.again.choice import ChosenTasks, FollowedStep, chosen_tasks, followed_steps
 from pipeline.steps.again.redo import Redo, redo
-from pipeline.steps.again.signatures import SignedUnit, sign_again
-from pipeline.steps.again.vectors import EmbeddedUnit, embed_again
 from pipeline.steps.decontaminate.step import DECONTAMINATE
-from pipeline.steps.dedup.semantic import vectors_key
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.findings import CheckRecord, Looked, sum_looked, together
+from pipeline.steps.findings import CheckRecord, LookedAt, sum_looked, together
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
@@ -40,9 +36,7 @@ from pipeline.steps.step import Job, Records, RowsOf, Scope, Step
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, units_of
-from stages.dedup.semantic import SemanticConfig
-from stages.errors import ConfigError, DataError, VerificationError
-from stages.store.digests import FileDigest
+from stages.errors import VerificationError
 
 pytestmark = pytest.mark.slow
 DOCUMENTS = 82
@@ -83,13 +77,13 @@ def followed(run: Path, *steps: Step[Any], file: RunFile | None = None) -> list[
     return list(followed_steps(job_of(run, file), steps))
 
 
-def chosen(run: Path, step: Step[Any] = DEDUP, *, documents: int = DOCUMENTS) -> Chosen:
+def chosen(run: Path, step: Step[Any] = DEDUP, *, documents: int = DOCUMENTS) -> ChosenTasks:
     """Return which tasks of a step are done again."""
     (one,) = followed(run, step)
     return chosen_tasks(one, run, documents=documents)
 
 
-def looked(found: Chosen, what: str, unit: str) -> tuple[int, int]:
+def looked(found: ChosenTasks, what: str, unit: str) -> tuple[int, int]:
     """Return how many of how many are looked at."""
     ((looked, of),) = [
         (one.looked, one.of) for one in found.looked if one.what == f"dedup: {what}" and one.unit == unit
@@ -238,101 +232,12 @@ def units_in(run: Path) -> tuple[Unit, ...]:
     return units_of(job_of(run).records.of(INGEST).units)
 
 
-def test_units_are_drawn_until_they_have_the_documents(run: Path) -> None:
-    units = units_in(run)
-    assert sum(unit.documents for unit in units) == DOCUMENTS
-    every = list(drawn_units(units, DOCUMENTS, "a key"))
-    assert {one.unit for one in every} == set(units)
-    some = list(drawn_units(units, 20, "a key"))
-    have = [one.unit.documents for one in some]
-    assert sum(have) >= 20 > sum(have[:-1])
-    assert [one.documents for one in some] == [20 - sum(have[:n]) for n in range(len(some))]
-    orders = {tuple(one.unit.name for one in drawn_units(units, DOCUMENTS, str(n))) for n in range(9)}
-    assert len(orders) > 4  # by the key
-
-
-def test_groups_come_with_the_row_of_their_first_document(run: Path) -> None:
-    for unit in units_in(run):
-        texts = pq.read_table(run / unit.table, columns=["text"]).column("text").to_pylist()
-        for first, column in drawn_groups(Workspace(run, run), DrawnUnit(unit, 1_000, "k")):
-            assert column.to_pylist() == texts[first : first + len(column)]
-        assert list(drawn_groups(Workspace(run, run), DrawnUnit(unit, 0, "k"))) == []
-
-
-def test_signatures_of_the_drawn_documents_are_held_to_their_texts(run: Path, undo: Undo) -> None:
-    unit = max(units_in(run), key=lambda unit: unit.documents)
-    work = SignedUnit(DrawnUnit(unit, 1, "k"), run_file().dedup.minhash)
-    sound = sign_again(Workspace(run, run), work)
-    assert sound.findings == ()
-    assert [one.looked for one in sound.looked] == [unit.documents]  # it has one row group
-    array = np.load(run / work.signatures)
-    undo.write(run / work.signatures, (run / work.signatures).read_bytes())
-    array[3, 5] ^= 1
-    np.save(run / work.signatures, array)
-    (found,) = sign_again(Workspace(run, run), work).findings
-    assert found.file == work.signatures
-    assert found.message.startswith(f"document 5, minimum 3: is {array[3, 5]},")
-
-
-def embedded(run: Path, documents: int = DOCUMENTS, encoder: str = "wordllama") -> CheckRecord:
-    """Embed documents of the second unit again."""
-    first, unit = units_in(run)[:2]
-    config = SemanticConfig(encoder=encoder)
-    work = EmbeddedUnit(DrawnUnit(unit, documents, "k"), "00000", first.documents, config)
-    return embed_again(Workspace(run, run), work)
-
-
-def changed_vector(run: Path, undo: Undo, by: int) -> int:
-    """Change a component of the third document of the second unit; return its row."""
-    path = run / vectors_key("00000")
-    undo.write(path, path.read_bytes())
-    array, row = np.load(path), units_in(run)[0].documents + 2
-    lane = int(np.argmin(np.abs(array[row])))
-    array[row, lane] += by
-    np.save(path, array)
-    return row
-
-
-def test_vectors_are_held_to_texts_within_the_tolerance(run: Path, undo: Undo) -> None:
-    unit = units_in(run)[1]
-    assert embedded(run).findings == ()
-    assert [one.looked for one in embedded(run).looked] == [unit.documents]
-    changed_vector(run, undo, vectors.TOLERANCE)
-    assert embedded(run).findings == ()
-    row = changed_vector(run, undo, -vectors.TOLERANCE - 1 - vectors.TOLERANCE)
-    (found,) = embedded(run).findings
-    assert found.file == "dedup/embeddings/00000.npy"
-    assert found.message.startswith(f"document {row:,}, component ")
-
-
-def test_an_encoder_gets_no_more_texts_than_are_drawn(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[str] = []
-
-    def encode(texts: list[str]) -> Any:
-        given.extend(texts)
-        return np.zeros((len(texts), 256))
-
-    monkeypatch.setattr(vectors, "encoder_of", lambda *_: encode)
-    monkeypatch.setattr(vectors, "TOLERANCE", 255)
-    found = embedded(run, 3)
-    assert (len(given), [one.looked for one in found.looked]) == (3, [3])
-    monkeypatch.setattr(vectors, "encoder_of", lambda *_: lambda texts: np.zeros((len(texts), 9)))
-    assert "shape" in embedded(run).findings[0].message
-
-
-def test_without_the_encoder_no_vector_is_looked_at(run: Path) -> None:
-    found = embedded(run, encoder="no.such.module:encode")
-    assert (found.findings, [one.looked for one in found.looked]) == ((), [0])
-
-
 def test_what_is_looked_at_adds_up_by_what_it_is() -> None:
-    one = Looked(what="a", unit="rows", looked=1, of=2)
-    other = Looked(what="a", unit="tasks", looked=3, of=4)
-    more = Looked(what="a", unit="rows", looked=5, of=10)
+    one = LookedAt(what="a", unit="rows", looked=1, of=2)
+    other = LookedAt(what="a", unit="tasks", looked=3, of=4)
+    more = LookedAt(what="a", unit="rows", looked=5, of=10)
     assert sum_looked([one, other, more]) == (
-        Looked(what="a", unit="rows", looked=6, of=12),
+        LookedAt(what="a", unit="rows", looked=6, of=12),
         other,
     )
     every = together([CheckRecord(looked=(one,), lacking=("x",)), CheckRecord(looked=(more,))])
@@ -436,29 +341,6 @@ def test_what_a_gone_run_or_an_earlier_rule_decided_is_not_followed(run: Path) -
     assert named(replace(job, plans=plans), INGEST, DEDUP, TOKENIZER) == ["ingest"]
 
 
-def test_signatures_of_few_documents_are_drawn_and_counted(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(choice, "LEAST", 20)
-    signing = choice.signed_again(job_of(run), documents=DOCUMENTS)
-    tasks = next(signing).tasks
-    units = {task.unit: task.payload.drawn.unit.documents for task in tasks}
-    assert sum(units.values()) >= 20 > sum(units.values()) - max(units.values())
-    done = {task.unit: SimpleNamespace(read=lambda _, one=task: sign(run, one)) for task in tasks}
-    with pytest.raises(StopIteration) as ended:
-        signing.send(done)  # type: ignore[arg-type]  # commits that are read alone
-    (one,) = ended.value.value.looked
-    assert (one.what, one.looked, one.of) == ("signatures", sum(units.values()), DOCUMENTS)
-    monkeypatch.setattr(choice, "SHARE", 0.5)
-    more = next(choice.signed_again(job_of(run), documents=DOCUMENTS)).tasks
-    assert sum(task.payload.drawn.unit.documents for task in more) >= DOCUMENTS / 2
-
-
-def sign(run: Path, task: Any) -> CheckRecord:
-    """Do a task that signs."""
-    return sign_again(Workspace(run, run), task.payload)
-
-
 def test_a_commit_that_is_gone_is_a_finding_and_no_fault_of_the_program(run: Path, undo: Undo) -> None:
     gone = run / "commits/dedup/band-003-00000.json"
     undo.write(gone, gone.read_bytes())
@@ -484,94 +366,3 @@ def test_the_ledger_is_held_to_the_flows_in_any_order(run: Path, undo: Undo) -> 
     assert written(pa.Table.from_pylist(rows[::-1], table.schema)) == []
     rows[0]["documents"] += 1
     assert written(pa.Table.from_pylist(rows, table.schema)) == [key]
-
-
-@pytest.fixture
-def done(run: Path) -> Redo:
-    """A task that hashed candidates, to be done again."""
-    (dedup,) = followed(run, DEDUP)
-    (one,) = [one for one in dedup.followed.tasks if one.task.unit.startswith("shingles-")]
-    return Redo(one.task, one.commit.files, one.commit.record)
-
-
-def raising(error: Exception) -> Any:
-    """Return what a task does if it raises."""
-
-    def function(*_: Any) -> Any:
-        raise error
-
-    return function
-
-
-@pytest.mark.parametrize(
-    ("error", "outside", "found"),
-    [
-        (DataError("it does not fit"), False, 1),
-        (KeyError("x"), False, 1),
-        (ConfigError("a limit"), False, 1),
-        (DataError("it does not fit"), True, 0),
-        (FileNotFoundError(2, "gone"), True, 0),
-    ],
-)
-def test_a_task_that_cannot_be_done_again_is_a_finding_unless_it_reads_other_files(
-    run: Path, done: Redo, tmp_path: Path, error: Exception, *, outside: bool, found: int
-) -> None:
-    task = replace(done.task, function=raising(error))
-    again = redo(Workspace(run, tmp_path), replace(done, task=task, outside=outside))
-    assert len(again.findings) == found
-    assert all(one.file == done.place for one in again.findings)
-
-
-def test_a_disk_that_fails_while_a_task_is_done_again_is_no_finding(
-    run: Path, done: Redo, tmp_path: Path
-) -> None:
-    task = replace(done.task, function=raising(OSError(5, "Input/output error")))
-    with pytest.raises(OSError, match="Input/output"):
-        redo(Workspace(run, tmp_path), replace(done, task=task))
-
-
-def test_files_that_are_more_or_fewer_than_made_again_are_findings(
-    run: Path, done: Redo, tmp_path: Path
-) -> None:
-    first, *others = done.files
-    fewer = {first: done.files[first]}
-    (found,) = redo(Workspace(run, tmp_path), replace(done, files=fewer)).findings
-    assert (found.file, "is not named by" in found.message) == (others[0], True)
-    more = {**done.files, "dedup/shingles/00000/more.npy": done.files[first]}
-    (found,) = redo(Workspace(run, tmp_path), replace(done, files=more)).findings
-    assert found.file == "dedup/shingles/00000/more.npy"
-    assert "does not make it" in found.message
-    gone = FileDigest(bytes=1, xxh3="0" * 32, sha256="0" * 64)
-    own = run.parent / "elsewhere"
-    (own / "dedup/shingles/00000").mkdir(parents=True, exist_ok=True)
-    (own / first).write_bytes(b"no array")
-    again = redo_at(own, run, done, tmp_path, {**done.files, first: gone})
-    assert [one.file for one in again.findings] == [first]
-
-
-def redo_at(own: Path, run: Path, done: Redo, folder: Path, files: dict[str, FileDigest]) -> CheckRecord:
-    """Do a task again from a run, and compare with files that lie elsewhere."""
-    function = done.task.function
-
-    def work(workspace: Workspace, payload: Any) -> Any:
-        return function(Workspace(run, workspace.folder, workspace.cache), payload)
-
-    task = replace(done.task, function=work)
-    return redo(Workspace(own, folder), replace(done, task=task, files=files))
-
-
-def test_what_people_are_warned_of_may_hang_on_a_setting_of_today(
-    run: Path, done: Redo, tmp_path: Path
-) -> None:
-    other = replace(done, record={**done.record, "warnings": ["a tolerance was passed"]})
-    assert redo(Workspace(run, tmp_path), other).findings == ()
-
-
-def test_a_number_of_keys_is_a_setting_of_the_run_that_began(run: Path) -> None:
-    job = job_of(run)
-    resources = job.file.resources.model_copy(update={"keys_per_partition": 1 << 20})
-    file = job.file.model_copy(update={"resources": resources})
-    (one,) = followed(run, DEDUP, file=file)
-    assert one.followed.findings == ()
-    functions = {done.task.function.__name__ for done in chosen_tasks(one, run, documents=82).tasks}
-    assert "note_partitions" not in functions

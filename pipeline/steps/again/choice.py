@@ -34,7 +34,7 @@ from pipeline.steps.again.vectors import MOST, EmbeddedUnit, embed_again
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import behind, earlier_documents, numbered
-from pipeline.steps.findings import CheckRecord, Looked, together
+from pipeline.steps.findings import CheckRecord, LookedAt, together
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import read_all
 from pipeline.steps.step import Job, RowsOf, Scope, Step
@@ -189,7 +189,7 @@ def _of_documents(
     """Look at some documents of all units, and say how many they are."""
     found = together(read_all((yield Phase(title, tasks)), CheckRecord).values())
     looked, of = sum(one.looked for one in found.looked), sum(unit.documents for unit in units)
-    every = Looked(what=what, unit="documents", looked=looked, of=of)
+    every = LookedAt(what=what, unit="documents", looked=looked, of=of)
     return found.model_copy(update={"looked": (every,)})
 
 
@@ -200,14 +200,14 @@ def remade(done: DoneTask, step: Step[Any]) -> Redo:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTasks:
     """Tasks that are done again."""
 
     tasks: tuple[DoneTask, ...]
-    looked: tuple[Looked, ...]
+    looked: tuple[LookedAt, ...]
 
 
-def chosen_tasks(one: FollowedStep, root: Path, *, documents: int) -> Chosen:
+def chosen_tasks(one: FollowedStep, root: Path, *, documents: int) -> ChosenTasks:
     """Return the tasks of a step that are done again, in their order, and how many of how many they are.
 
     Args:
@@ -218,7 +218,7 @@ def chosen_tasks(one: FollowedStep, root: Path, *, documents: int) -> Chosen:
     step, tasks = one.step, one.followed.tasks
     again = {*step.whole, *step.outside, *step.sampled, *step.listed}
     chosen: set[str] = set()
-    looked: list[Looked] = []
+    looked: list[LookedAt] = []
     share = min(1.0, max(SHARE, LEAST / max(1, documents)))
     for phase, own in _by_phase(tasks).items():
         function, what = own[0].task.function, f"{one.key.step}: {phase}"
@@ -231,7 +231,7 @@ def chosen_tasks(one: FollowedStep, root: Path, *, documents: int) -> Chosen:
             rows = {done.task.unit: listed_rows(root, done, step.listed[function]) for done in own}
             drawn = list(_until(drawn, rows))
             looked.append(
-                Looked(
+                LookedAt(
                     what=what,
                     unit="rows",
                     looked=sum(rows[done.task.unit] for done in drawn),
@@ -239,8 +239,8 @@ def chosen_tasks(one: FollowedStep, root: Path, *, documents: int) -> Chosen:
                 )
             )
         chosen |= {done.task.unit for done in drawn}
-        looked.append(Looked(what=what, unit="tasks", looked=len(drawn), of=len(own)))
-    return Chosen(tuple(done for done in tasks if done.task.unit in chosen), tuple(looked))
+        looked.append(LookedAt(what=what, unit="tasks", looked=len(drawn), of=len(own)))
+    return ChosenTasks(tuple(done for done in tasks if done.task.unit in chosen), tuple(looked))
 
 
 def _by_phase(tasks: Iterable[DoneTask]) -> dict[str, list[DoneTask]]:

@@ -46,12 +46,14 @@ def lacking_keys(own: Mapping[str, Any], again: Mapping[str, Any]) -> tuple[str,
     return tuple(sorted(again.keys() - own.keys()))
 
 
-def difference(own: Path, again: Path) -> str | None:
+def difference(own: Path, again: Path, *, left_out: frozenset[str] | None = None) -> str | None:
     """Say where a file differs from the same file made again, or None if they hold the same.
 
     Args:
         own: as it is kept.
         again: as it is made again.
+        left_out: keys of a JSON object that are not compared; then those that `own` lacks are not,
+            either.
 
     Raises:
         OSError: one cannot be read.
@@ -64,11 +66,21 @@ def difference(own: Path, again: Path) -> str | None:
         case ".npy":
             return _of_arrays(own, again)
         case ".json":
-            found = differing_values(*(json.loads(path.read_bytes()) for path in (own, again)))
-            return next(
-                (f"{name} is {one}, and made again it is {other}" for name, one, other in found), None
-            )
+            one, other = (json.loads(path.read_bytes()) for path in (own, again))
+            return _of_objects(one, other, left_out)
     return "holds other bytes than when it is made again"
+
+
+def _of_objects(one: Any, other: Any, left_out: frozenset[str] | None) -> str | None:
+    if left_out is not None:
+        one, other = (
+            {name: value for name, value in each.items() if name not in left_out}
+            for each in (one, other)
+        )
+    elif isinstance(one, dict) and isinstance(other, dict) and (lacking := lacking_keys(one, other)):
+        return f"lacks {lacking[0]}, and made again it is {_shown(other[lacking[0]])}"
+    found = differing_values(one, other)
+    return next((f"{name} is {own}, and made again it is {again}" for name, own, again in found), None)
 
 
 def _of_tables(own: Path, again: Path) -> str | None:

@@ -3,7 +3,9 @@
 The bytes of a file may differ where another version of a library wrote it; what they hold may not.
 """
 
+import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,15 @@ from stages.errors import ShardmillError, is_of_the_system
 from stages.findings import Finding
 from stages.store.digests import FileDigest, digest_file
 from stages.store.folders import files_below
+from stages.store.manifest import MANIFEST_NAME
 
 _UNMADE = (
     *(ShardmillError, OSError, pa.ArrowException),
     *(AssertionError, LookupError, ValueError, TypeError, ArithmeticError),
 )
 """What a task raises of files that do not fit together."""
+FINGERPRINT = "fingerprint"
+"""Of a manifest: the digest of all else in it, to which `verify` holds the manifest itself."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,21 @@ def redo(workspace: Workspace, work: Redo) -> CheckRecord:
             record = work.task.function(inner, work.task.payload).model_dump(mode="json")
         except _UNMADE as error:
             return CheckRecord(findings=found_in(list(_unmade(work, error))))
-        lacking = (f"{work.place}: {key}" for key in lacking_keys(work.record, record))
-        found = list(_compared(workspace, work, record, scratch))
-        return CheckRecord(findings=found_in(found), lacking=tuple(lacking))
+        lacking = [f"{work.place}: {key}" for key in lacking_keys(work.record, record)]
+        fewer = list(_fewer_keys(workspace, work, scratch))
+        found = list(_compared(workspace, work, record, scratch, derived=bool(fewer)))
+        return CheckRecord(findings=found_in(found), lacking=(*lacking, *fewer))
+
+
+def _fewer_keys(workspace: Workspace, work: Redo, scratch: Path) -> Iterator[str]:
+    """Yield the keys that manifests lack, as those of an earlier version do."""
+    for key in sorted(work.files):
+        if key.endswith(f"/{MANIFEST_NAME}") and (scratch / key).exists():
+            with suppress(OSError, ValueError, AttributeError):  # it is looked at later
+                own, made = (
+                    json.loads(path.read_bytes()) for path in (workspace.path(key), scratch / key)
+                )
+                yield from (f"{key}: {name}" for name in lacking_keys(own, made))
 
 
 def _unmade(work: Redo, error: Exception) -> Found:
@@ -67,28 +84,48 @@ def _unmade(work: Redo, error: Exception) -> Found:
     yield work.place, Finding(MADE_AGAIN, f"from what lies there it cannot be made again: {said}")
 
 
-def _compared(workspace: Workspace, work: Redo, record: Mapping[str, Any], scratch: Path) -> Found:
+def _compared(
+    workspace: Workspace, work: Redo, record: Mapping[str, Any], scratch: Path, *, derived: bool
+) -> Found:
+    """Compare what a task made with what is committed.
+
+    Args:
+        workspace: of the run.
+        work: the task.
+        record: that it made.
+        scratch: where its files are.
+        derived: whether fingerprints of manifests are left out, since these have fewer keys.
+    """
+    left_out = {*FOR_PEOPLE, *((FINGERPRINT,) if derived else ())}
     made = {path.relative_to(scratch).as_posix() for path in files_below(scratch)}
     kept, made_record = (
-        {name: value for name, value in one.items() if name not in FOR_PEOPLE}
+        {name: value for name, value in one.items() if name not in left_out}
         for one in (work.record, record)
     )
     for name, own, again in differing_values(kept, made_record):
         yield work.place, Finding(MADE_AGAIN, f"{name} is {own}, and made again it is {again}")
     for key in sorted(made | work.files.keys()):
-        yield from _of_file(workspace, work, key, scratch if key in made else None)
+        of_earlier = derived and key.endswith(f"/{MANIFEST_NAME}")
+        yield from _of_file(
+            workspace,
+            work,
+            key,
+            scratch if key in made else None,
+            left_out=frozenset((FINGERPRINT,)) if of_earlier else None,
+        )
 
 
 def _of_file(
-    workspace: Workspace, work: Redo, key: str, scratch: Path | None
+    workspace: Workspace, work: Redo, key: str, scratch: Path | None, *, left_out: frozenset[str] | None
 ) -> Iterator[tuple[str, Finding]]:
+    """Compare a file; of a manifest of an earlier version the keys that it has, but some."""
     if scratch is None:
         yield key, Finding(MADE_AGAIN, "the task that committed it does not make it")
     elif key not in work.files:
         yield key, Finding(MADE_AGAIN, f"is not named by {work.place}, whose task makes it")
     elif digest_file(scratch / key) != work.files[key]:
         try:
-            found = difference(workspace.path(key), scratch / key)
+            found = difference(workspace.path(key), scratch / key, left_out=left_out)
         except (OSError, ValueError, pa.ArrowException) as error:
             if is_of_the_system(error):
                 raise

@@ -8,7 +8,7 @@ import numpy as np
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again.follow import MADE_AGAIN
 from pipeline.steps.again.groups import DrawnUnit, drawn_groups
-from pipeline.steps.findings import CheckRecord, Looked
+from pipeline.steps.findings import CheckRecord, LookedAt
 from pipeline.steps.recount import Found, recounted
 from stages.columns import utf8_of
 from stages.dedup.compared import compared_signatures
@@ -34,7 +34,7 @@ def sign_again(workspace: Workspace, work: SignedUnit) -> CheckRecord:
     """Sign documents of a unit again, and say of which the signature is another."""
     signed: list[int] = []
     found = recounted((work.signatures, lambda: _signed(workspace, work, signed)))
-    looked = Looked(what="signatures", unit="documents", looked=sum(signed), of=sum(signed))
+    looked = LookedAt(what="signatures", unit="documents", looked=sum(signed), of=sum(signed))
     return found.model_copy(update={"looked": (looked,)})
 
 

@@ -13,7 +13,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.again.follow import MADE_AGAIN
 from pipeline.steps.again.groups import DrawnUnit, drawn_groups, place_of
 from pipeline.steps.dedup.semantic import encoder_of, vectors_key
-from pipeline.steps.findings import CheckRecord, Looked
+from pipeline.steps.findings import CheckRecord, LookedAt
 from pipeline.steps.recount import Found, recounted
 from stages.dedup.encoders import embedded
 from stages.dedup.semantic import SemanticConfig, rounded
@@ -49,7 +49,7 @@ def embed_again(workspace: Workspace, work: EmbeddedUnit) -> CheckRecord:
         found = recounted((key, lambda: _embedded(workspace, work, key, looked)))
     except ConfigError:
         found = CheckRecord()
-    one = Looked(what="vectors", unit="documents", looked=sum(looked), of=sum(looked))
+    one = LookedAt(what="vectors", unit="documents", looked=sum(looked), of=sum(looked))
     return found.model_copy(update={"looked": (one,)})
 
 

@@ -21,7 +21,7 @@ from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.byte_windows import min_bytes_of
 from pipeline.steps.cut.methods import CutMethod, methods_of
 from pipeline.steps.cut.ranges import found_key, shown_cut
-from pipeline.steps.findings import CheckRecord, Looked
+from pipeline.steps.findings import CheckRecord, LookedAt
 from pipeline.steps.recount import Found, recounted
 from pipeline.steps.units import Unit
 from stages.columns import utf8_of
@@ -49,17 +49,17 @@ class CutTexts:
 def check_cut_texts(workspace: Workspace, work: CutTexts) -> CheckRecord:
     """Hold rows of the evidence to the texts that they speak of."""
     key = found_key(work.number)
-    looked: list[Looked] = []
+    looked: list[LookedAt] = []
     found = recounted((key, lambda: _rows(workspace, work, key, looked)))
     return found.model_copy(update={"looked": tuple(looked)})
 
 
-def _rows(workspace: Workspace, work: CutTexts, key: str, looked: list[Looked]) -> Found:
+def _rows(workspace: Workspace, work: CutTexts, key: str, looked: list[LookedAt]) -> Found:
     """Hold rows to their texts; how many of how many is added before the first."""
     table = pq.read_table(workspace.path(key), use_threads=False)
     step = max(1, -(-table.num_rows // max(1, work.rows)))
     chosen = np.arange(0, table.num_rows, step)
-    looked.append(Looked(what="cuts and texts", unit="rows", looked=len(chosen), of=table.num_rows))
+    looked.append(LookedAt(what="cuts and texts", unit="rows", looked=len(chosen), of=table.num_rows))
     texts = _TextsByNumber(workspace, work.units)
     for place, row in zip(chosen.tolist(), table.take(pa.array(chosen)).to_pylist(), strict=True):
         for column, message in _faults(row, texts, work.dedup):

@@ -12,7 +12,7 @@ from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.decode.sample import LibraryRecord, SampledUnit, check_sample, sample_shares
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.findings import FoundIn, Looked, together
+from pipeline.steps.findings import FoundIn, LookedAt, together
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord, read_all
 from pipeline.steps.selection import kept_units
@@ -32,7 +32,7 @@ class DecodeRecord(StepRecord):
     """Documents whose ids the tokenizer's own library gave again."""
     returned: dict[str, int] = Field(default_factory=dict)
     """Documents by how they come back from their ids, of an existing tokenizer."""
-    looked: tuple[Looked, ...] = ()
+    looked: tuple[LookedAt, ...] = ()
     lacking: tuple[str, ...] = ()
     """Both as `CheckRecord` has them."""
 

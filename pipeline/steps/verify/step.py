@@ -10,7 +10,7 @@ from pipeline.steps.again.choice import made_again
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import FoundIn, Looked, found_in
+from pipeline.steps.findings import FoundIn, LookedAt, found_in
 from pipeline.steps.mix.check import MixChecked
 from pipeline.steps.mix.choose import MixChoice, later_of
 from pipeline.steps.mix.rules import weights_of
@@ -65,7 +65,7 @@ class VerdictRecord(StepRecord):
     was found."""
     mix: MixAudit | None = None
     """None of datasets without one, and where rows were not counted."""
-    looked: tuple[Looked, ...] = ()
+    looked: tuple[LookedAt, ...] = ()
     lacking: tuple[str, ...] = ()
     """Both as `CheckRecord` has them, of the steps of the dataset."""
 

@@ -320,6 +320,8 @@ class Step(Generic[R]):
     documents."""
     listed: Mapping[Function, RowsOf] = field(default_factory=dict)
     """Likewise, as many tasks as have 100,000 rows of evidence."""
+    otherwise: frozenset[str] = frozenset()
+    """Paths of numbers that an earlier version, whose records lack keys, counted by another rule."""
     remade: Mapping[Function, Function] = field(default_factory=dict)
     """What does again, in `verify` alone, all but the dearest part of what a task does."""
     rules: tuple[LaterRule, ...] = ()

@@ -122,3 +122,17 @@ def test_a_number_of_keys_is_a_setting_of_the_run_that_began(run: Path) -> None:
     assert one.followed.findings == ()
     functions = {done.task.function.__name__ for done in chosen_tasks(one, run, documents=82).tasks}
     assert "note_partitions" not in functions
+
+
+def test_a_number_of_another_rule_is_left_out_of_the_records_of_that_time_alone(
+    run: Path, done: Redo, tmp_path: Path
+) -> None:
+    record = {**done.record, "candidates": 1}
+    now = replace(done, record=record, otherwise=frozenset(["candidates"]))
+    assert len(redo(Workspace(run, tmp_path), now).findings) == 1
+    record.pop("shingles")
+    assert redo(Workspace(run, tmp_path), replace(now, record=record)).findings == ()
+    assert (
+        len(redo(Workspace(run, tmp_path), replace(now, record=record, otherwise=frozenset())).findings)
+        == 1
+    )

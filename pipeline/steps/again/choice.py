@@ -111,6 +111,7 @@ def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phase
     chosen: list[DoneTask] = []
     most = Need(0)
     outside = {function for step in steps for function in step.outside}
+    otherwise = {step.name: step.otherwise for step in steps}
     for one in followed_steps(job, steps):
         own = chosen_tasks(one, job.root, documents=documents)
         chosen += own.tasks
@@ -124,7 +125,11 @@ def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phase
                 f"again-{one.task.step}-{one.task.unit}",
                 redo,
                 Redo(
-                    one.task, one.commit.files, one.commit.record, outside=one.task.function in outside
+                    one.task,
+                    one.commit.files,
+                    one.commit.record,
+                    outside=one.task.function in outside,
+                    otherwise=otherwise.get(one.task.step, frozenset()),
                 ),
             )
             for one in chosen

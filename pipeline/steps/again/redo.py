@@ -42,6 +42,8 @@ class Redo:
     record: Mapping[str, Any]
     outside: bool = False
     """Whether it reads files beside the run, which may be gone by now, or others."""
+    otherwise: frozenset[str] = frozenset()
+    """Paths of numbers of its record that are left out if the record lacks keys."""
 
     @property
     def place(self) -> str:
@@ -102,8 +104,10 @@ def _compared(
         {name: value for name, value in one.items() if name not in left_out}
         for one in (work.record, record)
     )
+    otherwise = work.otherwise if lacking_keys(work.record, record) else frozenset[str]()
     for name, own, again in differing_values(kept, made_record):
-        yield work.place, Finding(MADE_AGAIN, f"{name} is {own}, and made again it is {again}")
+        if name not in otherwise:
+            yield work.place, Finding(MADE_AGAIN, f"{name} is {own}, and made again it is {again}")
     for key in sorted(made | work.files.keys()):
         of_earlier = derived and key.endswith(f"/{MANIFEST_NAME}")
         yield from _of_file(

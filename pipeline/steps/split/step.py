@@ -121,6 +121,7 @@ SPLIT = Step(
     evidence=_evidence,
     whole=(choose_validation,),
     sampled=(count_candidates,),
+    otherwise=frozenset(("shards.validation",)),  # of an empty split it was 0
     folders=("split", "work"),
     unread=("work/split/",),
 )

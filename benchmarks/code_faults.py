@@ -108,7 +108,7 @@ def _labelled(change: Callable[[Array, Array], None], *, first: bool | None = No
     """
 
     def plant(copy: Copy) -> None:
-        objective, real = copy.objective, loader._kernels()  # noqa: SLF001  # what is replaced
+        objective, real = copy.objective, loader.row_kernels()
         if copy.written or not isinstance(objective, CausalLM) or real is None:
             raise NoPlaceError
         if not copy.traits.copied:  # the loader draws these rows
@@ -121,7 +121,7 @@ def _labelled(change: Callable[[Array, Array], None], *, first: bool | None = No
             change(columns[1], places)
 
         kernels = SimpleNamespace(fill_causal=fill, fill_segments=real.fill_segments)
-        copy.undo.enter_context(patch.object(loader, "_kernels", lambda: kernels))
+        copy.undo.enter_context(patch.object(loader, "row_kernels", lambda: kernels))
 
     return plant
 

@@ -1,73 +1,52 @@
 r"""Other users: commands and `open_dataset` as a user without a home, of a program that root installed.
 
-    python benchmarks/other_users.py WORK --json users.json           as root: it changes users
+    python benchmarks/other_users.py WORK --json users.json     as root: it changes users, and mounts
 
-WORK must not be there, and every folder above it must be open to all. The places: no HOME; `/` as HOME;
-and a machine of which no folder but the run's can be written, neither HOME nor /tmp. That is what
-`docker run -u`, a read-only root, `DynamicUser` and cron give.
+WORK must not be there. No home, and a program that cannot be written, are what `docker run -u`, a
+read-only root, `DynamicUser` and cron give. The places and commands are listed in user_places.py.
 
-Passes if each call ends with the code that root's has, makes the same artifacts, says nothing of a bug,
-tells at most once that kernels are not kept, and leaves no folder of kernels. It also tells the seconds
-to the first batch of `open_dataset`, with kernels that are kept and without: medians of 5.
+Passes if each call ends with the code that root's has, says nothing of a bug, tells at most once that
+kernels are not kept, and leaves no folder of this program in the temporary one; and if all runs, exports
+and tokenizers have the bytes of root's. It also tells the seconds to the first row of `open_dataset`,
+with kernels that are kept and without: medians of 5.
 """
 
-import os
-import shutil
-import subprocess
+import re
 import sys
-import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from digests import differences, file_digests
-from door_material import campaign_main, write_material
+from door_material import campaign_main
+from user_places import (
+    COMMANDS,
+    KEPT,
+    LEFT,
+    MADE,
+    PLACES,
+    ROOT,
+    RUNS,
+    USER,
+    Place,
+    call,
+    prepare,
+    refusal,
+)
 
-USER = 12345
-PROGRAM = Path(__file__).resolve().parent.parent
-_AS_USER = [
-    *("setpriv", "--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"),
-    *("--reuid", str(USER), "--regid", str(USER), "--clear-groups"),
-]
-"""The program and Python may lie below a folder of root's: they are read, and not written."""
-_READ_ONLY = (
-    "for place in /tmp /var/tmp; do mount --bind $place $place && mount -o remount,ro,bind $place; done;"
-    ' exec "$@"'
-)
-PLACES: dict[str, dict[str, str]] = {
-    "no home": {},
-    "home is /": {"HOME": "/"},
-    "no place at all": {"HOME": "/nonexistent"},
-}
-_FIRST_BATCH = (
-    "import time; began = time.perf_counter(); import shardmill;"
-    " batches = shardmill.open_dataset('run/datasets/clm').batches(4, seed=1); next(iter(batches));"
-    " print(time.perf_counter() - began)"
-)
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
+_NOTE = "compiled kernels cannot be kept"
+_FIRST_ROW = """
+import time; began = time.perf_counter()
+import shardmill; shardmill.open_dataset("/mnt/run/datasets/clm")[0]; print(time.perf_counter() - began)
+"""
 _TURNS = 5
-COMMANDS: dict[str, list[str]] = {
-    "init": ["init", "corpus", "-o", "made.toml"],
-    "schema": ["schema"],
-    "plan": ["plan", "run.toml", "-o", "run"],
-    "forecast": ["plan", "run.toml", "-o", "run", "--sample", "50%"],
-    "run": ["run", "run.toml", "-o", "run", "--workers", "0"],
-    "run on Ray": ["run", "run.toml", "-o", "run-ray", "--workers", "2"],
-    "status": ["status", "run"],
-    "verify": ["verify", "run", "--workers", "0"],
-    "inspect": ["inspect", "run", "--dataset", "clm"],
-    "clusters": ["inspect", "run", "--clusters"],
-    "export": ["export", "run", "--dataset", "clm", "--format", "nanogpt", "--to", "nanogpt"],
-    "quick": [
-        *("quick", "corpus/*.jsonl", "--tokenizer", "run/tokenizer/tokenizer.model", "--workers", "0"),
-        *("--format", "megatron", "--to", "quick"),
-    ],
-    "compare": ["compare", "run", "--tokens", "2000"],
-    "tokenizer verify": ["tokenizer", "verify", "run/tokenizer/tokenizer.model"],
-    "tokenizer compare": ["tokenizer", "compare", "run/tokenizer/tokenizer.model"],
-    "tokenizer export": ["tokenizer", "export", "run", "auto"],
-}
 
 
 @dataclass
@@ -76,97 +55,116 @@ class Case:
 
     place: str
     command: str
-    code: int = 0
-    wanted: int = 0
-    said: str = ""
+    code: int
+    seconds: float
+    notes: int
+    """How often it tells that kernels are not kept."""
     faults: list[str] = field(default_factory=list)
+    said: str = ""
+
+    @property
+    def cell(self) -> str:
+        """What the table shows."""
+        return "FAIL" if self.faults else f"{self.code}  {self.seconds:.1f} s"
 
 
-def call(words: list[str], folder: Path, place: str | None) -> subprocess.CompletedProcess[str]:
-    """Call Python in a folder, as the user in a place, or as root if there is none."""
-    command = [sys.executable, *words]
-    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPATH": str(PROGRAM)}
-    if place is None:
-        environment["HOME"] = str(Path.home())
-    else:
-        command = [*_AS_USER, *command]
-        environment |= PLACES[place]
-        if place == "no place at all":
-            command = ["unshare", "--mount", "sh", "-c", _READ_ONLY, "sh", *command]
-    return subprocess.run(  # noqa: S603  # ours
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
-    )
+def done(name: str, place: Place, command: str, folder: Path, *, wanted: int) -> Case:
+    """Call a command in a place, and hold it to the code that is wanted."""
+    began = time.perf_counter()
+    called = call(["-m", "pipeline.main", *COMMANDS[command]], folder, place)
+    seconds, notes = time.perf_counter() - began, (called.stdout + called.stderr).count(_NOTE)
+    code, saying = place.refused.get(command, (wanted, ""))
+    faults = faults_of(called, code, saying)
+    return Case(name, command, called.returncode, seconds, notes, faults, called.stderr[-500:])
 
 
-def _prepare(folder: Path, *, user: bool) -> Path:
-    write_material(folder)
-    if user:
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, USER, USER)
-    return folder
+def faults_of(called: "CompletedProcess[str]", code: int, saying: str = "") -> list[str]:
+    """Return what is wrong with the answer of a call.
+
+    Args:
+        called: its answer.
+        code: the one that it should end with.
+        saying: what it should say.
+    """
+    said = called.stdout + called.stderr
+    found = {
+        f"code {called.returncode}, not {code}": called.returncode != code,
+        "tells of a bug": "this is a bug" in said or "Traceback" in said,
+        f"tells {said.count(_NOTE)} times that kernels are not kept": said.count(_NOTE) > 1,
+        "leaves a folder": f"\n{LEFT}" in f"\n{said}",
+        f"does not say: {saying}": saying not in said,
+    }
+    return [fault for fault, is_there in found.items() if is_there]
 
 
-def looked_at(case: Case, root: Path, folder: Path) -> Case:
-    """Call a command as the user, and hold it to what root got."""
-    words = ["-m", "pipeline.main", *COMMANDS[case.command]]
-    kernels = set(Path(tempfile.gettempdir()).glob("shardmill-kernels-*"))
-    wanted = (root / f"{case.command}.code").read_text()
-    done = call(words, folder, case.place)
-    case.code, case.wanted, case.said = done.returncode, int(wanted), done.stderr[-300:]
-    if case.code != case.wanted:
-        case.faults.append("another code")
-    if "bug" in done.stderr or "Traceback" in done.stderr:
-        case.faults.append("a bug, it says")
-    if done.stderr.count("compiled kernels cannot be kept") > 1:
-        case.faults.append("tells it more than once")
-    if set(Path(tempfile.gettempdir()).glob("shardmill-kernels-*")) - kernels:
-        case.faults.append("leaves kernels")
-    for name in ("run", "run-ray"):
-        if case.command.startswith("run") and (folder / name).exists():
-            case.faults += differences(file_digests(folder / name), file_digests(root / name))
-    return case
+def made_in(folder: Path) -> dict[str, str]:
+    """Return the digests of what commands made: of runs, and of all files of exports and tokenizers."""
+    runs = {name: file_digests(folder / name) for name in RUNS if (folder / name).is_dir()}
+    found = {f"{name}/{path}": digest for name, files in runs.items() for path, digest in files.items()}
+    others = (path for path in sorted((folder / MADE).rglob("*")) if path.is_file())
+    return found | {
+        str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in others
+    }
 
 
-def first_batch(folder: Path, place: str | None) -> str:
-    """Return the seconds to the first batch."""
+def first_row(folder: Path, place: Place, *, turns: int = _TURNS) -> float:
+    """Return the seconds to the first row of a dataset, the median of some turns."""
     found = []
-    for _ in range(_TURNS):
-        done = call(["-c", _FIRST_BATCH], folder, place)
-        if done.returncode:
-            return f"FAIL: {done.stderr[-300:]}"
-        found.append(float(done.stdout.split()[-1]))
-    return f"{median(found):.2f} s"
+    for _ in range(turns):
+        called = call(["-c", _FIRST_ROW], folder, place)
+        if faults := faults_of(called, 0):
+            raise RuntimeError(f"open_dataset: {faults}: {called.stderr[-500:]}")
+        found.append(float(called.stdout))
+    return median(found)
+
+
+def cases_in(name: str, folder: Path, root: Path, codes: Mapping[str, int]) -> Iterator[Case]:
+    """Yield a case of each command in a place, and one of the bytes."""
+    for command, code in codes.items():
+        yield done(name, PLACES[name], command, folder, wanted=code)
+    made = made_in(folder)
+    runs = {Path(path).parts[0] for path in made}  # one that was refused is not there
+    wanted = {path: digest for path, digest in made_in(root).items() if Path(path).parts[0] in runs}
+    yield Case(name, "the same bytes", 0, 0.0, 0, differences(made, wanted))
+
+
+def print_table(cases: Sequence[Case]) -> None:
+    """Print a line a command, and a column a place: codes and seconds."""
+    cells = {(case.command, case.place): case for case in cases}
+    places = dict.fromkeys(case.place for case in cases)
+    print(f"{'':<26}" + "".join(f"{place:>16}" for place in places))
+    for command in dict.fromkeys(case.command for case in cases):
+        found = [cells.get((command, place)) for place in places]
+        print(f"{command:<26}" + "".join(f"{'' if case is None else case.cell:>16}" for case in found))
 
 
 def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
     """Call all commands in all places, and return what came of it."""
     del number, seed
-    if os.geteuid() or shutil.which("setpriv") is None or shutil.which("unshare") is None:
-        sys.exit("other_users.py: it needs root, setpriv and unshare, to become another user")
+    if (why := refusal()) is not None:
+        print(f"other_users.py: {why}", file=sys.stderr)
+        sys.exit(2)
     work.mkdir()
-    root = _prepare(work / "root", user=False)
-    for command, words in COMMANDS.items():
-        began = time.perf_counter()
-        done = call(["-m", "pipeline.main", *words], root, None)
-        (root / f"{command}.code").write_text(str(done.returncode))
-        print(f"root: {command}: {done.returncode}, {time.perf_counter() - began:.1f} s", flush=True)
+    root = prepare(work / "root", 0)
     cases = []
-    batches = {"root": first_batch(root, None)}
-    for place in PLACES:
-        folder = _prepare(work / place.replace(" ", "-").replace("/", "root"), user=True)
-        for command in COMMANDS:
-            if "Ray" in command and place == "no place at all":
-                continue  # Ray's sockets lie in /tmp
-            cases.append(looked_at(Case(place, command), root, folder))
-            print(f"{place}: {command}: {cases[-1].code} {cases[-1].faults}", flush=True)
-        batches[place] = first_batch(folder, place)
-    failed = [f"first batch, {place}: {one}" for place, one in batches.items() if "FAIL" in one]
+    for command in COMMANDS:
+        cases.append(done("root", ROOT, command, root, wanted=0))
+        print("root", command, cases[-1].cell, *cases[-1].faults, flush=True)
+    codes = {case.command: case.code for case in cases}
+    rows = {"root": first_row(root, ROOT)}
+    for name, place in PLACES.items():
+        folder = prepare(work / re.sub(r"\W+", "-", name), USER)
+        for case in cases_in(name, folder, root, codes):
+            cases.append(case)
+            print(name, case.command, case.cell, *case.faults, flush=True)
+        rows[name] = first_row(folder, place)
+    rows["NUMBA_CACHE_DIR"] = first_row(folder, KEPT)
+    print_table(cases)
     return {
-        "calls": len(cases),
-        "commands": len(COMMANDS),
-        "codes": {name: (root / f"{name}.code").read_text() for name in COMMANDS},
-        "first batch": batches,
-        "faulty": [*(asdict(case) for case in cases if case.faults), *failed],
+        "calls": len(cases) - len(PLACES),
+        "told of kernels": sum(case.notes for case in cases),
+        "first row": {name: f"{seconds:.2f} s" for name, seconds in rows.items()},
+        "faulty": [asdict(case) for case in cases if case.faults],
     }
 
 

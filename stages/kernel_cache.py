@@ -15,6 +15,7 @@ import stat
 import tempfile
 import warnings
 from functools import cache
+from multiprocessing import parent_process
 from pathlib import Path
 
 from stages.errors import ShardmillWarning
@@ -53,6 +54,8 @@ def remove_passing_folder() -> None:
 
 
 def _new_folder() -> Path | None:
+    if parent_process() is not None:  # it starts nobody who would use the folder, and may be killed
+        return None
     try:
         folder = Path(tempfile.mkdtemp(prefix="shardmill-kernels-"))
     except OSError:

@@ -168,8 +168,11 @@ def _join(address: str, empty: Path) -> None:
 
 
 def _worker_variables() -> dict[str, str]:
-    """Return the environment of workers: lean, with our folder of kernels if it is a passing one."""
-    return _LEAN | {name: os.environ[name] for name in (GIVEN,) if name in os.environ}
+    """Return the environment of workers: lean, and with the folder of kernels that this process made.
+
+    They make none of their own, which they would leave behind: Ray kills them.
+    """
+    return _LEAN | {GIVEN: os.environ.get(GIVEN, "")}
 
 
 def num_gpus() -> int:

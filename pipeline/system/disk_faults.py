@@ -59,6 +59,8 @@ LASTING = {
     errno.EINVAL: "the file system cannot do this; choose a folder on another one",
 }
 """Faults that stay until the command or the folder changes."""
+_NO_TEMPORARY = "No usable temporary directory"
+"""What Python says if neither TMPDIR, nor /tmp, nor the current folder can be written."""
 
 
 @contextmanager
@@ -120,6 +122,11 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
     what, number = "" if place is None else f"{place}: ", error.errno
     if number is None:
         return _of_a_library(error, what)
+    if _NO_TEMPORARY in str(error):
+        return ConfigError(
+            "no folder for temporary files can be written; set TMPDIR to one that this user can write;"
+            " a run with --workers 0 needs none"
+        )
     if number == errno.ENOENT and not _is_within(place, folder):
         return ConfigError(f"{what}{os.strerror(number)}; put it back, or name another file")
     limit = limit_of(number)

@@ -41,8 +41,10 @@ def end_at_fatal_signals() -> None:
 
 
 def _end(number: int) -> None:
-    os.write(2, f"shardmill: {_HANDLED[number]}\n".encode())
-    os._exit(_STOPPED)
+    try:
+        os.write(2, f"shardmill: {_HANDLED[number]}\n".encode())
+    finally:  # whatever becomes of the line: the signal would come again for ever
+        os._exit(_STOPPED)
 
 
 _HANDLED: dict[int, str] = {}

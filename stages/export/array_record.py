@@ -15,9 +15,7 @@ Source: the schema of tf.train.Example, and the encoding of protocol buffers (pr
 """
 
 import glob
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -89,11 +87,8 @@ def _refuse(_: ExportSource) -> None:
 def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
     if not len(source.lengths(shard)):
         return
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        files.append(f"{source.split}/{shard:05}.array_record") as file,
-    ):
-        place = Path(folder) / "records"
+    name = f"{source.split}/{shard:05}.array_record"
+    with files.append(name) as file, files.scratch(name) as place:
         writer = _library().ArrayRecordWriter(str(place), _OPTIONS)
         for block in source.blocks(shard):
             for piece in pieces(block, source.manifest.seq_len):

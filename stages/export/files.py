@@ -146,6 +146,19 @@ class ExportFiles:
         with self.append(name) as file:
             file.write(data)
 
+    @contextmanager
+    def scratch(self, name: str) -> Iterator[Path]:
+        """Yield the path of a file that goes again, for a library that appends to none.
+
+        Args:
+            name: of a file that is open for appending, in whose folder it is.
+        """
+        path = self._folder / f"{name}.scratch"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
     def restore(self, *, besides: Collection[str] = ()) -> None:
         """Bring the folder back to what was committed: cut what is longer, remove what is unknown.
 

@@ -222,7 +222,7 @@ class ShardDataset(Sequence[Batch]):
         reader, traits = self.reader, self.reader.traits
         written = epoch < reader.epochs_on_disk
         copied = traits.copied and not written and reader.manifest.row_frame is None
-        if copied and (kernels := _kernels()):
+        if copied and (kernels := row_kernels()):
             names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
             filled, first = self._empty(len(names), parts), traits.unlabelled_starts
             for number, places, rows in parts:
@@ -240,7 +240,7 @@ class ShardDataset(Sequence[Batch]):
 
     def _segments(self, parts: Sequence[ShardRows]) -> Batch:
         """Return the documents of rows: segment_ids and position_ids, each (N, L)."""
-        if kernels := _kernels():
+        if kernels := row_kernels():
             segment_ids, position_ids = self._empty(2, parts)
             for number, places, rows in parts:
                 shard = self.reader.mapped(number).packed[1:]
@@ -261,7 +261,7 @@ class ShardDataset(Sequence[Batch]):
 
 
 @cache
-def _kernels() -> ModuleType | None:
+def row_kernels() -> ModuleType | None:
     """Return the compiled ways to fill in rows, if numba is there; it is imported here and no sooner."""
     if find_spec("numba") is None:
         return None

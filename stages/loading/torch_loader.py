@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from typing_extensions import TypeVar
 
 from stages.loading.batches import Batches
-from stages.loading.dataset import Batch
+from stages.loading.dataset import Batch, row_kernels
 from stages.loading.walk import Walk, WalkState
 
 Tensors = dict[str, Tensor]
@@ -116,6 +116,8 @@ class Loader(Generic[Walked]):
         self._begin = copy.copy(self.batches)  # stays there, so that numbers of batches mean the same
         self._numbers = _Numbers()
         self._numbers.end = len(self)
+        if self._num_workers:
+            row_kernels()  # a place for their code is found, and missed, once for all workers
         self._loader = DataLoader(
             cast("Dataset[Tensors]", self._begin),
             batch_size=None,

@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+import tempfile
 import types
 from pathlib import Path
 
@@ -179,6 +180,15 @@ def test_an_input_that_is_gone_is_no_fault_of_the_output(tmp_path: Path) -> None
     outside = FileNotFoundError(errno.ENOENT, "x", str(tmp_path.parent / "a"))
     assert isinstance(explained(inside, tmp_path), Stopped)
     assert isinstance(explained(outside, tmp_path), ConfigError)
+
+
+def test_where_no_temporary_file_can_be_written_the_variable_that_names_a_place_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/proc/none"])
+    with pytest.raises(ConfigError, match="set TMPDIR to"), disk_faults(tmp_path):
+        tempfile.mkdtemp()
 
 
 def test_what_a_library_says_without_a_number_is_damage_and_a_broken_connection_is_none() -> None:

@@ -50,3 +50,12 @@ def test_a_library_that_gives_up_for_another_reason_is_no_stop() -> None:
         [sys.executable, "-c", GIVES_UP, "free"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (-6, "")
+
+
+def test_a_line_that_cannot_be_written_does_not_keep_the_process(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(8192))
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", READS, str(tmp_path / "a")], stderr=full, check=False, timeout=60
+        )
+    assert done.returncode == 75

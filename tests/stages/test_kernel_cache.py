@@ -11,6 +11,7 @@ import pytest
 
 from stages import kernel_cache
 from stages.kernel_cache import GIVEN, passing_folder
+from tests.stages.loading.test_batches import numbered
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +92,33 @@ def test_without_any_folder_each_process_compiles_in_memory(tmp_path: Path) -> N
     said, warned = called(tmp_path, code=refuse + ADDS)
     assert said == {"folder": "", "kept": 0, "mode": None}
     assert warned == "ShardmillWarning\n"
+
+
+def test_a_worker_makes_no_folder_which_nobody_would_use_or_remove(tmp_path: Path) -> None:
+    forks = f"""
+import multiprocessing
+worker = multiprocessing.get_context("fork").Process(target=exec, args=({ADDS!r}, {{}}))
+worker.start()
+worker.join()
+"""
+    said, warned = called(tmp_path, code=forks)
+    assert said == {"folder": "", "kept": 0, "mode": None}
+    assert warned == "ShardmillWarning\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_loader_says_once_for_all_its_workers_where_kernels_are(tmp_path: Path) -> None:
+    numbered(tmp_path, 8)
+    reads = f"""
+import json, sys, warnings
+warnings.showwarning = lambda message, kind, *_: print(kind.__name__, file=sys.stderr)
+from shardmill import Batches, Loader, open_dataset
+loader = Loader(Batches(open_dataset({str(tmp_path / "clm")!r}), 2), num_workers=2, start="fork")
+print(json.dumps({{"batches": len(list(loader))}}))
+"""
+    (place := tmp_path / "temporary").mkdir()
+    assert called(place, code=reads) == ({"batches": 4}, "ShardmillWarning\n")
+    assert not list(place.glob("shardmill-*"))
 
 
 def test_a_process_whose_parent_found_no_place_keeps_kernels_in_memory(

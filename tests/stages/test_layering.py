@@ -78,6 +78,7 @@ IMPURE = {
 }
 IMPURE_ALLOWED = {
     ("dedup/ranking.py", "datetime"): "dates of records are compared; no clock is read",
+    ("kernel_cache.py", "multiprocessing"): "a worker is told from a program",
     ("loading/shared_number.py", "multiprocessing"): "memory by which running workers learn of an epoch",
     ("verify/learning.py", "time"): "the clock is an argument; this is its default",
     ("verify/resume.py", "time"): "likewise",

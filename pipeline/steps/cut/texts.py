@@ -103,7 +103,7 @@ def _is_copied(
     (text, start, end), (first, at) = own, copy
     if method.sampled:
         wanted = first[at : at + min_bytes_of(dedup)].tobytes()
-        return at >= 0 and len(wanted) > 0 and wanted in text.tobytes()
+        return at >= 0 and len(wanted) == min_bytes_of(dedup) and wanted in text.tobytes()
     config = method.config(dedup)
     there, here = method.spans(first, config), method.spans(text, config)
     if not 0 <= at < len(there.keys):

@@ -81,7 +81,10 @@ def test_long_documents_are_cut_and_nothing_is_lost() -> None:
     ]
 
 
-def test_records_end_to_end_are_the_documents_end_to_end(tmp_path: Path) -> None:
+def test_records_end_to_end_are_the_documents_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))  # large files need no second disk
     build_dataset(tmp_path, SPLITS)
     source = open_source(tmp_path / "datasets" / "tiny", split="train")
     for name in ("one", "again"):

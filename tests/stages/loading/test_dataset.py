@@ -294,7 +294,7 @@ def test_compiled_and_plain_code_fill_in_the_same_rows(
     path = write_dataset(tmp_path, mask_first_token=mask_first_token)
     positions = np.array([4, 0, 2, 1, 3, 0])
     compiled = open_dataset(path).batch(positions)
-    monkeypatch.setattr(dataset_module, "_kernels", lambda: None)
+    monkeypatch.setattr(dataset_module, "row_kernels", lambda: None)
     plainly = open_dataset(path).batch(positions)
     assert set(compiled) == set(plainly) == set(ROWS[0])
     for name, column in compiled.items():

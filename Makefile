@@ -173,10 +173,11 @@ speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py
 
 campaign: setup
-	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
+	  -o faulthandler_timeout=0
 
 losses: setup
-	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
+	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile -o faulthandler_timeout=0 \
 	  tests/laws/test_delimited_dialects.py tests/laws/test_columns_and_numbers.py tests/laws/test_warc_bodies.py \
 	  tests/laws/test_web_encodings.py tests/laws/test_web_streams.py tests/laws/test_page_charsets.py \
 	  tests/laws/test_generations_missing.py tests/laws/test_generations_replaced.py \

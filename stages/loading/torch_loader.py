@@ -10,6 +10,8 @@ itself, and a trainer that calls one when it goes on would undo the state that w
 """
 
 import copy
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Generic, Literal, cast
@@ -19,6 +21,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 from typing_extensions import TypeVar
 
+from stages.errors import ConfigError
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch, row_kernels
 from stages.loading.walk import Walk, WalkState
@@ -26,6 +29,12 @@ from stages.loading.walk import Walk, WalkState
 Tensors = dict[str, Tensor]
 Walked = TypeVar("Walked", bound=Walk, default=Batches)
 """What a loader is around, so that type checkers know what its `batches` can do."""
+_LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")
+"""Bytes of the path of the folder for temporary files, in which workers make a socket.
+
+A socket's path has at most 107 bytes (man page unix(7)). With a longer one multiprocessing loses each
+batch, and torch waits for it for ever.
+"""
 
 
 class _Numbers(Sampler[int]):
@@ -52,6 +61,10 @@ class Loader(Generic[Walked]):
             must be a function of a module.
         start: how workers start; None takes torch's default.
         pin_memory: whether tensors are in pinned memory, from which a GPU copies while it computes.
+
+    Raises:
+        ConfigError: workers could not send batches, since the path of the folder for temporary files is
+            too long.
     """
 
     def __init__(
@@ -63,6 +76,8 @@ class Loader(Generic[Walked]):
         start: Literal["fork", "spawn", "forkserver"] | None = None,
         pin_memory: bool = False,
     ) -> None:
+        if num_workers:
+            _require_sockets()
         self.batches = batches
         self._num_workers = num_workers
         self._collate = as_tensors if collate is None else collate
@@ -146,6 +161,19 @@ class Loader(Generic[Walked]):
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
         """Go to the position of a state."""
         self.batches.load_state_dict(state)
+
+
+def _require_sockets() -> None:
+    """Refuse a folder for temporary files in which workers could not pass on tensors."""
+    folder = tempfile.gettempdir()
+    size = len(os.fsencode(folder))
+    strategy = torch.multiprocessing.get_sharing_strategy()  # type: ignore[no-untyped-call]
+    if size > _LONGEST_TEMPORARY and strategy == "file_descriptor":
+        raise ConfigError(
+            f"num_workers: workers send batches over sockets in the folder for temporary files, and the "
+            f"{size} bytes of its path are too many: {folder}; set TMPDIR to a folder whose path has at "
+            f"most {_LONGEST_TEMPORARY} bytes"
+        )
 
 
 def as_tensors(batch: Batch) -> Tensors:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from stages.errors import FormatError
+from stages.errors import ConfigError, FormatError
 from stages.loading import split_reader
 from stages.loading.batches import Batches
 from stages.loading.dataset import ShardDataset, open_dataset
@@ -259,3 +260,24 @@ def test_a_loader_that_has_workers_can_be_sent_elsewhere(tmp_path: Path) -> None
     next(iter(loader))
     again: Loader = pickle.loads(pickle.dumps(loader))  # noqa: S301  # our own bytes
     assert firsts(again) == firsts(loader)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_temporary_folder_in_which_workers_can_make_no_socket_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    rows = Batches(numbered(tmp_path, 4), 2)
+    with TemporaryDirectory() as short:
+        folder = Path(short) / ("x" * (74 - len(short) + more))
+        folder.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        kept = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # noqa: SLF001
+        monkeypatch.setitem(kept, "tempdir", None)
+        if not more:
+            assert len(list(Loader(rows, num_workers=1, start="fork"))) == 2
+        else:
+            with pytest.raises(
+                ConfigError, match="set TMPDIR to a folder whose path has at most 75 bytes"
+            ):
+                Loader(rows, num_workers=1, start="fork")
+            assert len(list(Loader(rows))) == 2

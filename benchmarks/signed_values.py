@@ -84,7 +84,7 @@ def settings() -> dict[str, Any]:
             "lines": {"min_documents": 3},
         },
         "decontamination": {"sets": [{"name": "held", "paths": ["held/*.jsonl"]}]},
-        "tokenizer": {"train": {"vocab_size": 620}},
+        "tokenizer": {"train": {"vocab_size": 620, "control_symbols": ["<|turn|>"]}},
         "validation": {"fraction": 0.2},
         "packing": {"seq_len": 64, "shards": 1},
         "datasets": [{"name": "clm"}],

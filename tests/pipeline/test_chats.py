@@ -194,12 +194,14 @@ def test_what_cannot_be_written_is_a_counted_drop(corpus: Path, tmp_path: Path) 
     (corpus / "bad.jsonl").write_bytes(lines.encode() + write_lines(DIALOGUES[:20]))
     content = with_chat(chat_run("mistral"), paths=["bad.jsonl"])
     content["ingest"] = {"max_bad_fraction": 0.5}
+    content["sources"][0]["id_column"] = "id"
     report = run_it(corpus, tmp_path / "run", content, until="ingest")
     drops = pq.read_table(next((tmp_path / "run" / "ingest").rglob("drops.parquet"))).to_pylist()
     assert len(drops) == len(BAD)
     for drop, (_, reason, detail) in zip(drops, BAD, strict=True):
         assert drop["reason"] == reason
         assert detail in drop["detail"]
+    assert [drop["own_id"] for drop in drops] == [*[None] * 5, "5", "6"], "of what was read"
     assert report["documents"]["read"] == len(BAD) + 20
     assert sum(report["documents"]["dropped"].values()) == len(BAD)
 

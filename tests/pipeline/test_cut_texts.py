@@ -16,6 +16,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut import texts
+from pipeline.steps.cut.methods import method_of
 from pipeline.steps.cut.ranges import shown_cut
 from pipeline.steps.cut.texts import CutTexts, check_cut_texts
 from pipeline.steps.findings import CheckRecord
@@ -78,6 +79,11 @@ def test_of_many_rows_some_are_looked_at_evenly(run: Path) -> None:
     (some,) = looked(run, 5).looked
     assert some.of == rows
     assert some.looked == len(range(0, rows, -(-rows // 5))) <= 5
+    last = (some.looked - 1) * -(-rows // 5)
+    kept = pq.read_table(run / KEY).to_pylist()[last]["excerpt"]
+    change(run, last, excerpt="other")
+    assert found_columns(run, 5) == [f"row {last}, excerpt"]
+    change(run, last, excerpt=kept)
     change(run, 0, excerpt="other")
     assert found_columns(run, 1) == ["row 0, excerpt"]
     change(run, 1, excerpt="other")
@@ -107,6 +113,15 @@ def test_a_value_that_the_texts_contradict_is_named(
     number, row = row_of(run)
     change(run, number, **{column: value(row)})
     assert f"row {number}, {found}" in found_columns(run)
+
+
+def test_a_first_copy_right_behind_the_last_span_is_named(run: Path) -> None:
+    number, row = row_of(run)
+    method = method_of(run_file().dedup, row["method"])
+    first = texts._TextsByNumber(Workspace(run, run), units_in(run)).of(row["first_document"])  # noqa: SLF001
+    spans = method.spans(first, method.config(run_file().dedup)).keys
+    change(run, number, first_at=len(spans))
+    assert f"row {number}, first_at" in found_columns(run)
 
 
 def test_a_range_that_ends_with_its_text_is_sound(run: Path) -> None:

@@ -1,6 +1,7 @@
 """Where two versions of a file or a record differ is said by row and value."""
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ TABLE = pa.table(
         "name": ["a", "b", None],
         "number": pa.array([1, 2, 3], pa.int64()),
         "alike": [0.5, float("nan"), None],
+        "short": pa.array([0.5, float("nan"), None], pa.float32()),
         "ends": [[1], [1, 2], []],
     }
 )
@@ -47,6 +49,7 @@ def changed(column: str, row: int, value: Any) -> pa.Table:
         ("alike", 0, 0.25, "row 0, alike: is 0.5, and made again it is 0.25"),
         ("alike", 1, 0.25, "row 1, alike: is NaN, and made again it is 0.25"),
         ("alike", 2, 0.25, "row 2, alike: is null, and made again it is 0.25"),
+        ("short", 1, 0.25, "row 1, short: is NaN, and made again it is 0.25"),
         ("ends", 1, [1, 3], "row 1, ends: is [1, 2], and made again it is [1, 3]"),
     ],
 )
@@ -70,7 +73,9 @@ def test_a_row_or_a_column_more_or_less_is_said(tmp_path: Path) -> None:
     assert difference(own, fewer) == "has 3 rows, and made again 2"
     assert difference(fewer, own) == "has 2 rows, and made again 3"
     less = written(tmp_path, "c.parquet", TABLE.drop_columns(["ends"]))
-    assert str(difference(own, less)).startswith("has the columns name, number, alike, ends, not name")
+    assert str(difference(own, less)).startswith(
+        "has the columns name, number, alike, short, ends, not name"
+    )
     other = written(tmp_path, "d.parquet", TABLE.set_column(1, "number", TABLE["number"].cast("int32")))
     assert difference(own, other) == "column number is of type int64, not int32"
 
@@ -132,3 +137,21 @@ def test_a_json_file_that_lacks_a_key_differs_unless_that_is_said_to_be_no_matte
     assert difference(own, again, left_out=frozenset(["of all"])) == "a is 2, and made again it is 1"
     own.write_text('{"a": true, "b": 2, "of all": 6}')
     assert difference(own, again) == "a is true, and made again it is 1"
+
+
+class _Touches:
+    """An object whose pickle makes a file where it is loaded."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self._place,)
+
+
+def test_no_code_of_an_array_is_run(tmp_path: Path) -> None:
+    (tmp_path / "own.npy").write_bytes(pickle.dumps(_Touches(tmp_path / "made")))
+    np.save(tmp_path / "again.npy", np.arange(3))
+    with pytest.raises(ValueError, match="pickled"):
+        difference(tmp_path / "own.npy", tmp_path / "again.npy")
+    assert not (tmp_path / "made").exists()

@@ -65,3 +65,4 @@ def test_lines_of_a_file_ascend_whatever_those_of_others_are(
     found = recount_ingested(Workspace(tmp_path, tmp_path), work).findings
     named = [int(one.message.split()[1].rstrip(",")) for one in found if " line:" in one.message]
     assert named == wrong
+    assert any("bad_json" in one.message for one in found), "a reason that the ledger has not"

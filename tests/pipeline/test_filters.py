@@ -63,6 +63,9 @@ def test_every_drop_is_counted_with_its_reason_and_what_was_measured(filtered: t
     assert any(reason.startswith("gopher_repetition.top") for reason in counts)
     gone = settle("ingest", read_flows(run, "ingest")).gone
     assert {reason: tally.documents for reason, tally in gone.items()} == counts
+    judged = [drop for drop in drops if drop["source"] == "web" and "." in drop["reason"]]
+    assert judged
+    assert all(drop["own_id"] is not None for drop in judged)
     short = next(drop["detail"] for drop in drops if drop["reason"] == "length.too_short")
     assert short.startswith("characters: ")
     assert short.endswith("; min_chars = 150")

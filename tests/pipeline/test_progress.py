@@ -88,6 +88,16 @@ def test_phases_at_work_are_told_with_their_tasks_and_documents(tmp_path: Path) 
     assert found["documents_done", "read and clean"] == 70
 
 
+def test_the_label_of_a_run_is_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    Journal(Path("out"), "a").metrics(
+        running=True, seconds=1.0, steps=(0, 1), warnings=0, memory=(5, 6), phases=()
+    )
+    text = (tmp_path / "out" / METRICS).read_text(encoding="utf-8")
+    assert f'{{run="out",folder="{tmp_path / "out"}"' in text
+
+
 def test_labels_are_escaped() -> None:
     phase = PhaseMetrics("s", 'a "b" \\ c', 1, 2, 3)
     found = RunMetrics(

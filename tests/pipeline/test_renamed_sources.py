@@ -15,5 +15,6 @@ def test_a_file_that_went_to_another_source_is_no_renamed_source() -> None:
     call = RunRequest(tiny_run(sources=sources), Path(), Path("run"), 0)
     calls._refuse_renamed(call, {"s/b/a.jsonl"}, {"t/b/a.jsonl"})  # noqa: SLF001  # of what is told
     call = RunRequest(tiny_run(sources=sources[1:]), Path(), Path("run"), 0)
+    calls._refuse_renamed(call, {"s/b/a.jsonl", "t/b/a.jsonl"}, {"t/b/a.jsonl"})  # noqa: SLF001  # it had both
     with pytest.raises(ConfigError, match="was s renamed to t"):
         calls._refuse_renamed(call, {"s/b/a.jsonl"}, {"t/b/a.jsonl"})  # noqa: SLF001  # likewise

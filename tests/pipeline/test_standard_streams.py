@@ -133,6 +133,25 @@ def says(stream: str, to: int, *, cwd: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_each_stream_knows_by_itself_whether_it_is_a_terminal(stream: str, tmp_path: Path) -> None:
+    reading, writing = os.openpty()
+    (reader, other), asks = os.pipe(), SAYS.replace("range(3)", "range(0)")
+    ends = {name: writing if name == stream else other for name in ("stdout", "stderr")}
+    for asked in ends:
+        subprocess.run(
+            [sys.executable, "-c", asks, asked],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdin=subprocess.DEVNULL,
+            check=True,
+            **ends,  # type: ignore[call-overload]
+        )
+        assert (tmp_path / "done").read_text() == str(asked == stream)
+    for end in (reading, writing, reader, other):
+        os.close(end)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("kind", ["pipe", "terminal"])
 def test_a_reader_that_goes_ends_nothing(stream: str, kind: str, tmp_path: Path) -> None:
     reading, writing = os.pipe() if kind == "pipe" else os.openpty()

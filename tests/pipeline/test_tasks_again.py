@@ -24,6 +24,7 @@ from pipeline.steps.again.signatures import SignedUnit, sign_again
 from pipeline.steps.again.vectors import EmbeddedUnit, embed_again
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
+from pipeline.steps.dedup import clusters
 from pipeline.steps.dedup.semantic import vectors_key
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.ingest.step import INGEST
@@ -83,6 +84,14 @@ def test_vectors_behind_those_of_an_earlier_run_are_found_by_their_place(signed_
     assert firsts == {
         DOCUMENTS + unit.first: ("00000", DOCUMENTS + unit.first) for unit in units_in(signed_run)
     }
+    beside = tuple(replace(unit, folder="other") for unit in units_in(signed_run))
+    earlier = (SimpleNamespace(units=beside, documents=DOCUMENTS),)
+    job = replace(job, scope=replace(job.scope, earlier=earlier))
+    works = [task.payload for task in next(choice.embedded_again(job)).tasks]
+    firsts = {work.drawn.unit.first: (work.run, work.first) for work in works}
+    assert firsts == {DOCUMENTS + unit.first: ("00001", unit.first) for unit in units_in(signed_run)}, (
+        "vectors of a run of units begin with its first"
+    )
 
 
 @pytest.mark.parametrize("step", [CUT, DEDUP], ids=lambda step: str(step.name))
@@ -179,3 +188,15 @@ def test_signatures_and_vectors_of_any_row_group_are_those_of_its_texts(
         assert signed.findings == embedded.findings == ()
         (vectors,) = embedded.looked
         assert vectors.looked == min(wanted, unit.documents)
+
+
+def test_texts_of_clusters_are_found_in_any_row_group(regrouped: tuple[Path, Unit]) -> None:
+    root, unit = regrouped
+    rows = pq.read_table(root / unit.table, columns=["text", "position"]).to_pylist()
+    numbers = {str(row): unit.first + row for row in range(unit.documents)}
+    texts = clusters._Texts(Workspace(root, root), [unit], numbers)  # noqa: SLF001  # of whole runs
+    for name, row in zip(numbers, rows, strict=True):
+        found = texts.find(name)
+        assert found is not None
+        assert found[1] == row["text"]
+        assert f"byte {row['position']:,}" in found[0]

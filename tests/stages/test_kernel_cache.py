@@ -30,10 +30,12 @@ print(json.dumps({"folder": folder, "kept": len(kept), "mode": mode}))
 NO_PLACE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
 """Only the place that a user names, who names none: as where no folder can be written."""
 
+_UNSET = {GIVEN, "XDG_CACHE_HOME"}
+
 
 def called(place: Path, *, code: str = ADDS, **more: str) -> tuple[dict[str, object], str]:
     """Use a kernel in a new process; return what it says of its folder, and what it warns of."""
-    environment = {name: value for name, value in os.environ.items() if name != GIVEN}
+    environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
     environment |= NO_PLACE | {"TMPDIR": str(place)} | more
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -65,7 +67,9 @@ def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(tmp_
     assert list(given.iterdir())
 
 
-@pytest.mark.parametrize("wrong", ["open", "readable", "of another user", "link", "missing"])
+@pytest.mark.parametrize(
+    "wrong", ["open", "of a group", "readable", "of another user", "link", "missing"]
+)
 def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
     wrong: str, tmp_path: Path
 ) -> None:
@@ -73,6 +77,9 @@ def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
     if wrong == "open":
         given.mkdir()
         given.chmod(0o777)
+    elif wrong == "of a group":
+        given.mkdir()
+        given.chmod(0o770)
     elif wrong == "readable":
         given.mkdir()
         given.chmod(0o744)
@@ -93,6 +100,37 @@ def test_without_any_folder_each_process_compiles_in_memory(tmp_path: Path) -> N
     said, warned = called(tmp_path, code=refuse + ADDS)
     assert said == {"folder": "", "kept": 0, "mode": None}
     assert warned == "ShardmillWarning\n"
+
+
+def test_a_command_that_leaves_without_the_exit_handlers_removes_the_folder_and_says_all(
+    tmp_path: Path,
+) -> None:
+    leaves = f"{ADDS}\nfrom pipeline.main import _leave\n_leave(0)\n"
+    said, _ = called(tmp_path, code=leaves)
+    assert said["kept"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("home", "named", "wanted"),
+    [
+        ("no/absolute/path", "", "UserProvidedCacheLocator,InTreeCacheLocator"),
+        ("no/absolute/path", "UserProvidedCacheLocator", "UserProvidedCacheLocator"),
+        ("/", "", ""),
+    ],
+)
+def test_without_a_home_code_is_kept_where_the_user_says_or_beside_the_sources(
+    home: str, named: str, wanted: str, tmp_path: Path
+) -> None:
+    (kept := tmp_path / "kept").mkdir()
+    asks = f"""{ADDS.rsplit("print", 1)[0]}
+from numba import config
+print(json.dumps({{"classes": config.CACHE_LOCATOR_CLASSES}}))
+"""
+    more = {"HOME": home, "NUMBA_CACHE_LOCATOR_CLASSES": named, "NUMBA_CACHE_DIR": str(kept)}
+    said, warned = called(tmp_path, code=asks, **more)
+    assert (said, warned) == ({"classes": wanted}, "")
+    assert any(path.suffix == ".nbi" for path in kept.rglob("*"))
 
 
 def test_a_worker_makes_no_folder_which_nobody_would_use_or_remove(tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""Evidence of later generations and of runs made against others is made again, with what is there."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commit_seals import vouched
+from file_damages import Undo
+
+from pipeline.session.session import run_session, verify_session
+from tests.laws.test_generations import lines, request_of, write
+
+pytestmark = pytest.mark.slow
+
+MIX: dict[str, Any] = {"mix": {"language_alpha": 0.5}}
+
+
+def verified(run: Path) -> Mapping[str, Any]:
+    """Return what verify says of a run."""
+    return verify_session(run, workers=0, address=None, stream=None)
+
+
+def steps_made_again(report: Mapping[str, Any]) -> set[str]:
+    """Return the steps of which tasks were done again."""
+    return {one["what"].partition(":")[0] for one in report["evidence"]["looked"]}
+
+
+@pytest.fixture(scope="module")
+def against(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, and one that was deduplicated against it."""
+    folder = tmp_path_factory.mktemp("against")
+    known = lines()
+    write(folder / "old", "a.jsonl", known[:14])
+    run_session(request_of(folder / "old"), stream=None)
+    write(folder / "new", "b.jsonl", known[6:24])
+    request = request_of(folder / "new", dedup={"against": ["../old/run"]}, **MIX)
+    run_session(request, stream=None)
+    return folder
+
+
+def test_what_was_compared_with_an_earlier_run_is_compared_again_while_it_is_there(
+    against: Path,
+) -> None:
+    report = verified(against / "new/run")
+    assert report["passed"]
+    assert "dedup" in steps_made_again(report)
+    (against / "old").rename(against / "away")
+    without = verified(against / "new/run")
+    assert without["passed"]
+    assert "dedup" not in steps_made_again(without)
+    (against / "away").rename(against / "old")
+
+
+def test_another_run_in_the_place_of_an_earlier_one_is_no_witness(against: Path, tmp_path: Path) -> None:
+    write(tmp_path / "other", "a.jsonl", lines()[20:30])
+    run_session(request_of(tmp_path / "other"), stream=None)
+    (against / "old").rename(against / "away")
+    shutil.copytree(tmp_path / "other", against / "old")
+    report = verified(against / "new/run")
+    shutil.rmtree(against / "old")
+    (against / "away").rename(against / "old")
+    assert report["passed"], report["audit"]
+    assert "dedup" not in steps_made_again(report)
+
+
+def test_numbers_of_a_mix_are_counted_again(against: Path) -> None:
+    run = against / "new/run"
+    (mix,) = (one for one in steps_made_again(verified(run)) if one.startswith("mix"))
+    for unit in sorted(path for path in (run / "commits" / mix).glob("count-*.json")):
+        undo, place = Undo(run), f"commits/{mix}/{unit.name}"
+
+        def more(record: Any) -> Any:
+            return (
+                record | {"unweighted": record["unweighted"] + 1} if "unweighted" in record else record
+            )
+
+        for path, data in vouched(run, set(), record=more).items():
+            undo.write(path, data)
+        report = verified(run)
+        assert any(place in str(one) for one in report["verify"]["mlm"]["findings"]), report["verify"]
+        undo.undo()
+
+
+def test_a_later_generation_with_a_mix_is_made_again_as_it_was(tmp_path: Path) -> None:
+    known = lines()
+    write(tmp_path / "in", "a.jsonl", known[:14])
+    run_session(request_of(tmp_path / "in", **MIX), stream=None)
+    write(tmp_path / "in", "b.jsonl", known[14:24])
+    run_session(request_of(tmp_path / "in", **MIX), stream=None)
+    report = verified(tmp_path / "in/run")
+    assert report["passed"], report
+    later = report["generations"]["0001"]
+    assert {"dedup", "mix-mlm"} <= steps_made_again(later)
+
+
+def test_words_for_people_are_not_compared(against: Path) -> None:
+    run, undo = against / "new/run", Undo(against / "new/run")
+
+    def other(record: Any) -> Any:
+        return record | {"warnings": ["said by an earlier version"]} if "warnings" in record else record
+
+    for path, data in vouched(run, set(), record=other).items():
+        undo.write(path, data)
+    report = verified(run)
+    undo.undo()
+    assert report["passed"], report["audit"]

@@ -38,6 +38,10 @@ _NONE = "mode=0755"
 """Options of a /tmp that root alone may write."""
 _LARGE = ("plan --sample", "tokenizer sweep")
 """Commands that make a run in a temporary folder."""
+_MODEL_UNPACKED = "run, more steps"
+"""It fills in languages: the library that detects them unpacks its model into a temporary file."""
+_NO_RUN = {"export megatron-sentences": (2, "run-more")}
+"""What that run would have been for."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,11 @@ PLACES = {
     "small /tmp": Place(
         {"HOME": "/nonexistent"},
         temporary="mode=1777,size=1m",
-        refused=dict.fromkeys(_LARGE, (75, "the disk is full")),
+        refused={
+            **dict.fromkeys(_LARGE, (75, "the disk is full")),
+            _MODEL_UNPACKED: (75, "set TMPDIR to another folder"),
+            **_NO_RUN,
+        },
     ),
     "no folder": Place(
         {"HOME": "/nonexistent"},

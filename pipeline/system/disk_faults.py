@@ -10,6 +10,7 @@ the folder in which it failed.
 import errno
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,7 @@ LASTING = {
     errno.EINVAL: "the file system cannot do this; choose a folder on another one",
 }
 """Faults that stay until the command or the folder changes."""
+_OTHER_TEMPORARY = f"free space or set TMPDIR to another folder, and {_AGAIN}"
 _NO_TEMPORARY = "No usable temporary directory"
 """What Python says if neither TMPDIR, nor /tmp, nor the current folder can be written."""
 
@@ -118,8 +120,10 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
         error: as the system raised it.
         folder: that the command writes into, if it is known.
     """
-    place = _place(error) or folder
-    what, number = "" if place is None else f"{place}: ", error.errno
+    number, place = error.errno, _place(error)
+    temporary = _fuller_temporary(folder) if number == errno.ENOSPC and place is None else None
+    place = place or temporary or folder
+    what = "" if place is None else f"{place}: "
     if number is None:
         return _of_a_library(error, what)
     if _NO_TEMPORARY in str(error):
@@ -133,7 +137,8 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
     if limit is not None:
         return Stopped(f"{what}{os.strerror(number)}: {limit}; raise the limit and {_AGAIN}")
     if number in PASSING:
-        return Stopped(f"{what}{_said(number, place)}; {PASSING[number]}")
+        way = PASSING[number] if temporary is None else _OTHER_TEMPORARY
+        return Stopped(f"{what}{_said(number, place)}; {way}")
     return ConfigError(f"{what}{os.strerror(number)}; {LASTING.get(number, 'mend that and run again')}")
 
 
@@ -152,6 +157,13 @@ def _place(error: OSError) -> Path | None:
     """Return the file of a fault; of two, the one that was to be made."""
     name = error.filename2 or error.filename
     return Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else None
+
+
+def _fuller_temporary(folder: Path | None) -> Path | None:
+    """Return the folder for temporary files if its disk has less space than that of another one."""
+    temporary = Path(tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp")  # noqa: S108  # Python's own
+    left, other = _free(temporary), _free(folder or Path())
+    return temporary if left is not None and other is not None and left < other else None
 
 
 def _is_within(place: Path | None, folder: Path | None) -> bool:

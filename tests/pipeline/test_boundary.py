@@ -182,6 +182,22 @@ def test_an_input_that_is_gone_is_no_fault_of_the_output(tmp_path: Path) -> None
     assert isinstance(explained(outside, tmp_path), ConfigError)
 
 
+@pytest.mark.parametrize("fuller", [True, False])
+def test_a_disk_that_fills_without_a_name_may_be_that_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fuller: bool
+) -> None:
+    left = {"/mnt/t": 4096 if fuller else 1 << 40}
+    usage = lambda path: types.SimpleNamespace(free=left.get(str(path), 1 << 30))  # noqa: E731
+    monkeypatch.setattr("shutil.disk_usage", usage)
+    monkeypatch.setattr("tempfile.tempdir", "/mnt/t")
+    said = str(explained(OSError(errno.ENOSPC, "No space left on device"), tmp_path))
+    wanted = "/mnt/t: the disk is full (4 KiB are left); free space or set TMPDIR to another folder,"
+    assert said.startswith(wanted) == fuller
+    assert said.startswith(f"{tmp_path}: the disk is full (1 GiB are left); free space and") != fuller
+    file = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "file"))
+    assert str(explained(file, tmp_path)).startswith(f"{tmp_path / 'file'}: the disk is full (1 GiB")
+
+
 def test_where_no_temporary_file_can_be_written_the_variable_that_names_a_place_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

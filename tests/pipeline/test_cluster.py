@@ -5,13 +5,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import ray
 
+from pipeline.engine import cluster
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
 from stages.errors import ConfigError, Stopped
+from stages.kernel_cache import GIVEN
 from tests.campaign import some_of
 
 pytestmark = pytest.mark.slow
@@ -39,6 +41,23 @@ def test_ray_that_starts_too_slowly_stops_the_run(
         pytest.fail("it did not start")
     settings = dict.fromkeys(("RAY_USAGE_STATS_ENABLED", "RAY_prestart_worker_first_driver"), "")
     assert {**os.environ, **settings} == {**before, **settings}
+
+
+@pytest.mark.parametrize("address", [None, "10.0.0.1:6379"])
+@pytest.mark.parametrize("folder", [None, "/kernels"])
+def test_workers_are_given_the_folder_of_kernels_or_that_there_is_none(
+    address: str | None, folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr("ray.init", lambda **words: given.append(words))
+    monkeypatch.delenv(GIVEN, raising=False)
+    if folder is not None:
+        monkeypatch.setenv(GIVEN, folder)
+    if address is None:
+        cluster._start(ClusterConfig(1, None, 1 << 30), tmp_path)  # noqa: SLF001  # without a Ray
+    else:
+        cluster._join(address, tmp_path)  # noqa: SLF001  # likewise
+    assert given[0]["runtime_env"]["env_vars"][GIVEN] == (folder or "")
 
 
 def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:

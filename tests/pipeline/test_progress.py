@@ -115,6 +115,8 @@ def test_labels_are_escaped() -> None:
     )
     text = metrics_text(found)
     assert len(values_of(text)) == 8 + 3
+    series = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(',folder="/data/x"' in line for line in series)
     assert '{run="x\\"\\n\\\\",folder="/data/x"' in text
 
 

@@ -136,7 +136,9 @@ print(json.dumps({{"classes": config.CACHE_LOCATOR_CLASSES}}))
 def test_what_cannot_be_said_at_the_end_changes_no_code() -> None:
     with Path("/dev/full").open("w") as full:
         code = "from pipeline.main import _leave\nprint('x')\n_leave(3)"
-        assert subprocess.run([sys.executable, "-c", code], stdout=full, check=False).returncode == 3
+        held = {**os.environ, "PYTHONUNBUFFERED": ""}
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, env=held, check=False)
+        assert done.returncode == 3
 
 
 def test_a_worker_makes_no_folder_which_nobody_would_use_or_remove(tmp_path: Path) -> None:

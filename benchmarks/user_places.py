@@ -40,6 +40,9 @@ _LARGE = ("plan --sample", "tokenizer sweep")
 """Commands that make a run in a temporary folder."""
 _MODEL_UNPACKED = "run, more steps"
 """It fills in languages: the library that detects them unpacks its model into a temporary file."""
+_TRANSFORMERS = ("compare --from", "tokenizer resize")
+"""Commands that load a model; its library wants a temporary folder."""
+_NO_FOLDER = (2, "set TMPDIR to one")
 _NO_RUN = {"export megatron-sentences": (2, "run-more")}
 """What that run would have been for."""
 
@@ -76,7 +79,10 @@ PLACES = {
         {"HOME": "/nonexistent"},
         temporary=_NONE,
         folder="/",
-        refused=dict.fromkeys((*_LARGE, "run on Ray"), (2, "set TMPDIR to one")),
+        refused={
+            **dict.fromkeys((*_LARGE, *_TRANSFORMERS, _MODEL_UNPACKED, "run on Ray"), _NO_FOLDER),
+            **_NO_RUN,
+        },
     ),
     "TMPDIR": Place({"HOME": "/nonexistent", "TMPDIR": "/mnt/t"}, temporary=_NONE, folder="/"),
 }

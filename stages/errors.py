@@ -100,6 +100,11 @@ class Interrupted(Stopped):
     """Ctrl-C stopped the run; the same command resumes it."""
 
 
+def lacks_temporary_folder(error: BaseException) -> bool:
+    """Say whether Python could write neither to TMPDIR, nor /tmp, nor the current folder."""
+    return "No usable temporary directory" in str(error)
+
+
 def is_of_the_system(error: BaseException) -> bool:
     """Say whether the system refused, so that the file may be as whole as it should be.
 

@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.commands.tokenizer_verify import texts_of
 from pipeline.report.resizing import TextLoss
 from stages.cleaning.text import clean_text
-from stages.errors import ConfigError
+from stages.errors import ConfigError, lacks_temporary_folder
 from stages.tokenizer.new_ids import ModelFile, ids_of, open_model, roles_of
 
 _PART = 512
@@ -82,6 +82,8 @@ class StepZero:
                 for folder in (before, after)
             )
         except (OSError, ValueError, KeyError, ImportError) as error:
+            if lacks_temporary_folder(error):
+                raise
             said = str(error).strip().splitlines() or [type(error).__name__]
             raise ConfigError(
                 f"--text: {after} is written, but transformers does not load it: {said[0]}"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pipeline.system.limits import limit_of
 from pipeline.system.printable import show_bytes
-from stages.errors import ConfigError, DataError, ShardmillError, Stopped
+from stages.errors import ConfigError, DataError, ShardmillError, Stopped, lacks_temporary_folder
 
 _AGAIN = "run again to resume"
 PASSING = {
@@ -61,8 +61,6 @@ LASTING = {
 }
 """Faults that stay until the command or the folder changes."""
 _OTHER_TEMPORARY = f"free space or set TMPDIR to another folder, and {_AGAIN}"
-_NO_TEMPORARY = "No usable temporary directory"
-"""What Python says if neither TMPDIR, nor /tmp, nor the current folder can be written."""
 
 
 @contextmanager
@@ -126,7 +124,7 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
     what = "" if place is None else f"{place}: "
     if number is None:
         return _of_a_library(error, what)
-    if _NO_TEMPORARY in str(error):
+    if lacks_temporary_folder(error):
         return ConfigError(
             "no folder for temporary files can be written; set TMPDIR to one that this user can write;"
             " a run with --workers 0 needs none"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from stages.errors import ConfigError
+from stages.errors import ConfigError, lacks_temporary_folder
 from stages.loading.attention import attention_mask
 from stages.loading.masks import SelfAttention
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, predicted_labels, take_rows
@@ -214,6 +214,8 @@ def _load(folder: Path) -> nn.Module:
             output_loading_info=True,
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        if lacks_temporary_folder(error):
+            raise
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigError(f"--from {folder}: transformers does not load it: {said[0]}") from error
     if missing := sorted(report["missing_keys"]):

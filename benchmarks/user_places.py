@@ -40,8 +40,8 @@ _LARGE = ("plan --sample", "tokenizer sweep")
 """Commands that make a run in a temporary folder."""
 _MODEL_UNPACKED = "run, more steps"
 """It fills in languages: the library that detects them unpacks its model into a temporary file."""
-_TRANSFORMERS = ("compare --from", "tokenizer resize")
-"""Commands that load a model; its library wants a temporary folder."""
+_TRANSFORMERS = "compare --from"
+"""It loads a model: its library wants a temporary folder."""
 _NO_FOLDER = (2, "set TMPDIR to one")
 _NO_RUN = {"export megatron-sentences": (2, "run-more")}
 """What that run would have been for."""
@@ -80,7 +80,8 @@ PLACES = {
         temporary=_NONE,
         folder="/",
         refused={
-            **dict.fromkeys((*_LARGE, *_TRANSFORMERS, _MODEL_UNPACKED, "run on Ray"), _NO_FOLDER),
+            **dict.fromkeys((*_LARGE, _TRANSFORMERS, _MODEL_UNPACKED, "run on Ray"), _NO_FOLDER),
+            "tokenizer resize": (2, "no such file or folder"),  # of the model that is not made
             **_NO_RUN,
         },
     ),

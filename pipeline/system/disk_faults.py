@@ -126,8 +126,7 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
         return _of_a_library(error, what)
     if lacks_temporary_folder(error):
         return ConfigError(
-            "no folder for temporary files can be written; set TMPDIR to one that this user can write;"
-            " a run with --workers 0 needs none"
+            "no folder for temporary files can be written; set TMPDIR to one that this user can write"
         )
     if number == errno.ENOENT and not _is_within(place, folder):
         return ConfigError(f"{what}{os.strerror(number)}; put it back, or name another file")

@@ -1,7 +1,8 @@
 """Evidence of later generations and of runs made against others is made again, with what is there."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,27 +41,35 @@ def against(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@contextmanager
+def set_aside(folder: Path) -> Iterator[None]:
+    """Take the earlier run away, and bring it back in the place of what is there by then."""
+    (folder / "old").rename(folder / "away")
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder / "old", ignore_errors=True)
+        (folder / "away").rename(folder / "old")
+
+
 def test_what_was_compared_with_an_earlier_run_is_compared_again_while_it_is_there(
     against: Path,
 ) -> None:
     report = verified(against / "new/run")
     assert report["passed"]
     assert "dedup" in steps_made_again(report)
-    (against / "old").rename(against / "away")
-    without = verified(against / "new/run")
+    with set_aside(against):
+        without = verified(against / "new/run")
     assert without["passed"]
     assert "dedup" not in steps_made_again(without)
-    (against / "away").rename(against / "old")
 
 
 def test_another_run_in_the_place_of_an_earlier_one_is_no_witness(against: Path, tmp_path: Path) -> None:
     write(tmp_path / "other", "a.jsonl", lines()[20:30])
     run_session(request_of(tmp_path / "other"), stream=None)
-    (against / "old").rename(against / "away")
-    shutil.copytree(tmp_path / "other", against / "old")
-    report = verified(against / "new/run")
-    shutil.rmtree(against / "old")
-    (against / "away").rename(against / "old")
+    with set_aside(against):
+        shutil.copytree(tmp_path / "other", against / "old")
+        report = verified(against / "new/run")
     assert report["passed"], report["audit"]
     assert "dedup" not in steps_made_again(report)
 
@@ -68,7 +77,9 @@ def test_another_run_in_the_place_of_an_earlier_one_is_no_witness(against: Path,
 def test_numbers_of_a_mix_are_counted_again(against: Path) -> None:
     run = against / "new/run"
     (mix,) = (one for one in steps_made_again(verified(run)) if one.startswith("mix"))
-    for unit in sorted(path for path in (run / "commits" / mix).glob("count-*.json")):
+    units = sorted((run / "commits" / mix).glob("count-*.json"))
+    assert units
+    for unit in units:
         undo, place = Undo(run), f"commits/{mix}/{unit.name}"
 
         def more(record: Any) -> Any:
@@ -79,8 +90,8 @@ def test_numbers_of_a_mix_are_counted_again(against: Path) -> None:
         for path, data in vouched(run, set(), record=more).items():
             undo.write(path, data)
         report = verified(run)
-        assert any(place in str(one) for one in report["verify"]["mlm"]["findings"]), report["verify"]
         undo.undo()
+        assert any(place in str(one) for one in report["verify"]["mlm"]["findings"]), report["verify"]
 
 
 def test_a_later_generation_with_a_mix_is_made_again_as_it_was(tmp_path: Path) -> None:
@@ -101,7 +112,9 @@ def test_words_for_people_are_not_compared(against: Path) -> None:
     def other(record: Any) -> Any:
         return record | {"warnings": ["said by an earlier version"]} if "warnings" in record else record
 
-    for path, data in vouched(run, set(), record=other).items():
+    changed = vouched(run, set(), record=other)
+    assert any(b"said by an earlier version" in data for data in changed.values())
+    for path, data in changed.items():
         undo.write(path, data)
     report = verified(run)
     undo.undo()

@@ -29,8 +29,8 @@ print(json.dumps({"folder": folder, "kept": len(kept), "mode": mode}))
 """
 NO_PLACE = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
 """Only the place that a user names, who names none: as where no folder can be written."""
-
 _UNSET = {GIVEN, "XDG_CACHE_HOME", "PYTHONUNBUFFERED"}
+"""What this process may have, and would decide where kernels are or when texts are written."""
 
 
 def called(place: Path, *, code: str = ADDS, **more: str) -> tuple[dict[str, object], str]:

@@ -323,7 +323,7 @@ class Step(Generic[R]):
     otherwise: frozenset[str] = frozenset()
     """Paths of numbers that an earlier version, whose records lack keys, counted by another rule."""
     remade: Mapping[Function, Function] = field(default_factory=dict)
-    """What does again, in `verify` alone, all but the dearest part of what a task does."""
+    """What does again, in `verify` alone, what a task does, or all but the dearest part of it."""
     rules: tuple[LaterRule, ...] = ()
     """Rules that came later, in the order in which they came."""
     unit_of: Callable[[str], str] = lambda name: name

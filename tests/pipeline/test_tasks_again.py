@@ -148,6 +148,18 @@ def test_a_trained_tokenizer_is_measured_again_with_the_model_that_is_there(
     assert [one.message.split(" is ")[0] for one in found] == ["character_coverage"]
 
 
+def test_shares_of_the_tokenizers_sample_are_drawn_again(signed_run: Path, tmp_path: Path) -> None:
+    (tokenizer,) = followed_steps(job_of(signed_run), [TOKENIZER])
+    samples = [one for one in tokenizer.followed.tasks if one.task.unit.startswith("sample-")]
+    assert len(samples) == len(units_in(signed_run))
+    for one in samples:
+        work = remade(one, TOKENIZER)
+        assert redo(Workspace(signed_run, tmp_path), work).findings == ()
+        changed = {**work.record, "pieces": work.record["pieces"] + 1}
+        found = redo(Workspace(signed_run, tmp_path), replace(work, record=changed)).findings
+        assert [finding.message.split(" is ")[0] for finding in found] == ["pieces"]
+
+
 @pytest.fixture
 def regrouped(signed_run: Path, tmp_path: Path) -> tuple[Path, Unit]:
     """A folder with a unit whose documents lie in row groups of three, and what was made of them."""

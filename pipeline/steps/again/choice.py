@@ -199,7 +199,7 @@ def _of_documents(
 
 
 def remade(done: DoneTask, step: Step[Any]) -> Redo:
-    """Return a task to be done again without its dearest part."""
+    """Return a task to be done again as `verify` does it, perhaps without its dearest part."""
     function = step.remade[done.task.function]
     return Redo(replace(done.task, function=function), done.commit.files, done.commit.record)
 

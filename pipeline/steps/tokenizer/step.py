@@ -231,8 +231,7 @@ TOKENIZER = Step(
     unit_of=lambda name: name.removeprefix(f"{SAMPLE}-"),
     folders=(FOLDER, "work"),
     outside=(measure_parallel,),
-    sampled=(sample_unit,),
-    remade={train_tokenizer: measure_trained},
+    remade={sample_unit: sample_unit, train_tokenizer: measure_trained},
     unread=("work/sample/", "work/held-out/"),
     sole=FOLDER,
 )

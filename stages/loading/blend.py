@@ -6,8 +6,8 @@
 
 No draw and no table: after t positions the first dataset has had floor(t w / W) of them, the others
 share the rest in the same way. So of any W positions in a row, on a boundary, each has exactly its
-weight, and no prefix is off by more than a row for each dataset. Each dataset begins its next epoch when
-its own rows are through.
+weight, and no prefix is off by more than a row for each dataset. Each dataset begins in the epoch in
+which it is when the blend is made, and begins its next epoch when its own rows are through.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ class Blend:
     """Rows of several datasets in fixed proportions; an epoch of it is a number of positions.
 
     Args:
-        datasets: of one tokenizer and one shape of rows.
+        datasets: of one tokenizer and one shape of rows. The blend begins with the first row of the
+            epoch that each of them is in; a later `set_epoch` of a dataset does not move the blend.
         weights: the share of rows of each, as whole numbers or decimals: 7, 2, 1 or 0.7, 0.2, 0.1.
         rows: positions of an epoch of the blend; None: as many as the datasets have rows.
 
@@ -42,7 +43,7 @@ class Blend:
     """
 
     epoch = 0
-    """That a walk begins in."""
+    """The epoch of the blend that a walk begins in."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Blend:
         rows: int | None = None,
     ) -> None:
         self.datasets = tuple(datasets)
+        self.epochs = tuple(dataset.epoch for dataset in self.datasets)
         self.weights = whole_weights(weights)
         if len(self.datasets) != len(self.weights):
             entries = "1 entry" if len(self.weights) == 1 else f"{len(self.weights)} entries"
@@ -66,9 +68,15 @@ class Blend:
 
     @property
     def fingerprint(self) -> str:
-        """Names the datasets, in their order, their weights and what of them is shuffled."""
+        """Names the datasets in their order, their weights and first epochs, and which are shuffled."""
         parts = [(dataset.fingerprint, dataset.shuffle) for dataset in self.datasets]
-        return hashlib.sha256(f"{self.weights} {parts}".encode()).hexdigest()
+        epochs = f" {self.epochs}" if any(self.epochs) else ""  # states of earlier versions name none
+        return hashlib.sha256(f"{self.weights} {parts}{epochs}".encode()).hexdigest()
+
+    @property
+    def begins(self) -> str:
+        """The epochs in which the datasets begin, as a state names them: "2+0", and "0" for all 0."""
+        return "+".join(map(str, self.epochs)) if any(self.epochs) else "0"
 
     @property
     def pad(self) -> int:
@@ -121,7 +129,8 @@ class Blend:
         owners, numbers = blended(np.arange(begin, end), self.weights)
         for owner in np.unique(owners).tolist():
             dataset = self.datasets[owner]
-            dataset.sound_epoch(int(numbers[owners == owner].max()) // len(dataset))
+            further = int(numbers[owners == owner].max()) // len(dataset)
+            dataset.sound_epoch(self.epochs[owner] + further)
         return sound
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
@@ -136,7 +145,8 @@ class Blend:
             epochs, rows = np.divmod(numbers, len(dataset))
             for own_epoch in np.unique(epochs[owners == owner]).tolist():
                 places = np.flatnonzero((owners == owner) & (epochs == own_epoch))
-                for name, column in dataset.at(own_epoch, rows[places]).items():
+                found = dataset.at(self.epochs[owner] + own_epoch, rows[places])
+                for name, column in found.items():
                     shape = (len(owners), *column.shape[1:])
                     batch.setdefault(name, np.empty(shape, np.int64))[places] = column
         return batch

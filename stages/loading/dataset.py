@@ -57,7 +57,6 @@ class ShardDataset(Sequence[Batch]):
 
     def __init__(self, reader: SplitReader, *, epoch: int = 0, shuffle: bool = True) -> None:
         self.reader = reader
-        self.folder = reader.folder
         self.manifest = reader.manifest
         self.objective = reader.objective
         self.widths = reader.widths
@@ -70,6 +69,11 @@ class ShardDataset(Sequence[Batch]):
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy needs: an epoch of its own, or in a worker that of this process."""
         return self.__dict__ | {"_epoch": copy.copy(self._epoch)}
+
+    @property
+    def folder(self) -> Path:
+        """Of the split, as an absolute path."""
+        return self.reader.folder
 
     @property
     def epoch(self) -> int:
@@ -100,6 +104,11 @@ class ShardDataset(Sequence[Batch]):
     def tokenizer_sha256(self) -> str:
         """Of the tokenizer's file."""
         return self.manifest.tokenizer.sha256
+
+    @property
+    def begins(self) -> str:
+        """The epoch that a stage of these rows begins in, as a state names it."""
+        return str(self.epoch)
 
     @property
     def sorted_by_draws(self) -> bool:

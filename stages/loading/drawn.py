@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
+from stages.loading.descriptors import affordable
 from stages.loading.lru_cache import LruCache
 from stages.objectives.rows import Columns
 from stages.store.arrays import open_array
@@ -16,7 +17,8 @@ from stages.store.digests import FileDigest, xxh3_file
 from stages.store.drawn import DrawnManifest
 
 MAX_OPEN_FOLDERS = 32
-"""Folders of drawn columns mapped at a time: up to 256 file descriptors."""
+"""Folders of drawn columns mapped at a time: 256 descriptors at most. Fewer where `ulimit -n` is low."""
+_FILES_OF_FOLDER = 8
 
 
 class DrawnEpochs:
@@ -33,11 +35,13 @@ class DrawnEpochs:
         self, folder: Path, manifest: DrawnManifest, *, rows: Sequence[int], check: bool
     ) -> None:
         self.epochs = manifest.epochs
-        self._folder = folder
+        self.folder = folder
         self._manifest = manifest
         self._rows = rows
         self._check = check
-        self._mapped: LruCache[tuple[int, int], Columns] = LruCache(MAX_OPEN_FOLDERS)
+        self._mapped: LruCache[tuple[int, int], Columns] = LruCache(
+            affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER)
+        )
         self._checked: set[tuple[int, int]] = set()
 
     def read(self, epoch: int, shard: int, rows: NDArray[np.int64]) -> Columns:
@@ -48,7 +52,7 @@ class DrawnEpochs:
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer folders at a time."""
-        self._mapped.bound = max(1, MAX_OPEN_FOLDERS // datasets)
+        self._mapped.bound = max(1, affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER) // datasets)
 
     def release(self) -> None:
         """Unmap all folders."""
@@ -62,10 +66,10 @@ class DrawnEpochs:
         epoch, number = key
         shard = self._manifest.shards[epoch][number]
         if self._check and key not in self._checked:
-            check_digests(self._folder / shard.path, shard.files)
+            check_digests(self.folder / shard.path, shard.files)
             self._checked.add(key)
         return {
-            name: self._open(self._folder / shard.path / f"{name}.npy", name, self._rows[number])
+            name: self._open(self.folder / shard.path / f"{name}.npy", name, self._rows[number])
             for name in self._manifest.columns
         }
 

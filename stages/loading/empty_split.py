@@ -37,11 +37,15 @@ class EmptySplit(ShardDataset):
     def __init__(self, other: ShardDataset, split: str, *, epoch: int, shuffle: bool) -> None:
         super().__init__(other.reader, epoch=epoch, shuffle=shuffle)
         self._other = other
-        self.folder = other.folder.with_name(split)
         none = type(other.manifest.totals)(**dict.fromkeys(type(other.manifest.totals).model_fields, 0))
         self.manifest = other.manifest.model_copy(
             update={"split": split, "shards": (), "totals": none}
         ).signed()
+
+    @property
+    def folder(self) -> Path:
+        """Where the split would be."""
+        return self._other.folder.with_name(self.manifest.split)
 
     def __len__(self) -> int:
         """No row."""

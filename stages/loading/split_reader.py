@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.loading.arguments import one_of
+from stages.loading.descriptors import affordable
 from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
 from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import (
@@ -36,7 +37,8 @@ from stages.store.manifest import Manifest
 
 MAX_OPEN_SHARDS = 128
 """Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
-objectives that need more beside the rows up to six."""
+objectives that need more beside the rows up to six. Fewer where `ulimit -n` is low."""
+_FILES_OF_SHARD = 6
 
 FileCheck = Literal["xxh3", "size"]
 
@@ -45,7 +47,8 @@ class SplitReader:
     """One split, its shards mapped as they are touched.
 
     Args:
-        folder: the split's folder.
+        folder: the split's folder. A relative path is made absolute here, without following links, so
+            that the process may change its folder later.
         manifest: its manifest.
         check: "xxh3" hashes each file when its shard is first touched; "size" trusts it if it is as
             long as it must be.
@@ -60,7 +63,8 @@ class SplitReader:
         check: FileCheck = "xxh3",
         drawn: DrawnManifest | None = None,
     ) -> None:
-        self.folder = folder
+        self._given = folder
+        self.folder = folder.absolute()
         self.manifest = manifest
         self.objective = read_objective(manifest.objective)
         self.traits = traits_of(self.objective)
@@ -72,9 +76,20 @@ class SplitReader:
         self._check = one_of("check", check, get_args(FileCheck))
         self._drawn = None
         if drawn is not None:
-            self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
-        self._mapped: LruCache[int, MappedShard] = LruCache(MAX_OPEN_SHARDS)
+            self._drawn = DrawnEpochs(self.folder, drawn, rows=of_shards, check=check == "xxh3")
+        self._mapped: LruCache[int, MappedShard] = LruCache(
+            affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD)
+        )
         self._checked: set[int] = set()
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Take what a copy is made of; of a moved folder, look where the relative path leads now."""
+        self.__dict__.update(state)
+        here = self._given.absolute()
+        if not self.folder.is_dir() and here.is_dir():
+            self.folder = here
+            if self._drawn is not None:
+                self._drawn.folder = here
 
     @property
     def epochs_on_disk(self) -> int:
@@ -142,7 +157,7 @@ class SplitReader:
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
-        self._mapped.bound = max(1, MAX_OPEN_SHARDS // datasets)
+        self._mapped.bound = max(1, affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD) // datasets)
         if self._drawn is not None:
             self._drawn.share_descriptors(datasets)
 

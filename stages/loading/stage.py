@@ -29,6 +29,10 @@ class StageRows(RowSource, Protocol):
         """Of the dataset, or of all of them."""
 
     @property
+    def begins(self) -> str:
+        """The epoch that it is in, or those of its datasets."""
+
+    @property
     def seq_len(self) -> int:
         """Tokens of a row."""
 
@@ -45,7 +49,8 @@ class Stage:
     """Rows, and how long a trainer gets them: `epochs`, `steps` or `tokens`; none of them is one epoch.
 
     Args:
-        rows: a dataset or a Blend; the stage begins with the first row of the epoch that it is in.
+        rows: a dataset, or a Blend; the stage begins with the first row of the epoch that it is in, or
+            that each dataset of the Blend was in when the Blend was made.
         batch_size: rows of a batch of each rank.
         epochs: passes over the rows, above 0, in whole or in part: 2, 0.25.
         steps: batches of every rank, at least 1.
@@ -90,6 +95,7 @@ class WalkedStage:
         self.batches = Batches(rows, stage.batch_size, rank=rank, world_size=world_size, last=within)
         self.rows = rows
         self.begin = StagePosition(rows.epoch * len(rows))
+        self._begins = rows.begins
         self.steps, wanted, self.lasts = _length(stage)
         self.end = None if self.steps else self.begin.row + wanted
         """The row behind its last; None if steps decide."""
@@ -105,9 +111,8 @@ class WalkedStage:
     def said(self) -> str:
         """What rows they are, for people and states."""
         order = "shuffled" if self.rows.shuffle else "as stored"
-        epoch = self.begin.row // len(self.rows)
         named = self.rows.fingerprint[:_NAMED]
-        return f"{len(self.rows):,} rows of {named}, {order}, from epoch {epoch}"
+        return f"{len(self.rows):,} rows of {named}, {order}, from epoch {self._begins}"
 
     def left(self, at: StagePosition) -> int:
         """Return how many steps there are from a position on."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stages.errors import ConfigError
+from stages.loading.arguments import whole_number
 from stages.loading.dataset import Batch, ShardDataset
 from stages.loading.masks import token_mask
 
@@ -30,13 +31,17 @@ def to_iterable_dataset(
     >>> trainer = SFTTrainer(model, args=SFTConfig(max_length=rows.seq_len), train_dataset=dataset)
 
     Args:
-        rows: the dataset, whose epoch is the first one that is given.
+        rows: the dataset, whose present epoch is the first one that is given. It stays in this epoch,
+            and moving it later changes nothing.
         columns: of each row, lists of int64; `attention_mask` is 1 for a token and 0 for padding.
-        epochs: passes over the data, each with its own order and masks.
+        epochs: passes over the data, each with its own order and masks. Each iteration of the returned
+            dataset gives all of them, so a trainer takes it for one epoch.
 
     Raises:
-        ConfigError: the package `datasets` is missing, or rows have no such column.
+        ConfigError: the package `datasets` is missing, or rows have no such column or epoch.
     """
+    if whole_number("epochs", epochs) < 1:
+        raise ConfigError(f"epochs = {epochs}: must be at least 1")
     try:
         from datasets import Features, IterableDataset, List, Value  # noqa: PLC0415  # an optional package
     except ImportError as error:
@@ -50,16 +55,25 @@ def to_iterable_dataset(
     return IterableDataset.from_generator(
         read_rows,
         features=Features(kinds),
-        gen_kwargs={"rows": rows, "columns": tuple(columns), "epochs": epochs},
+        gen_kwargs={
+            "rows": rows,
+            "columns": tuple(columns),
+            "begin": rows.epoch,
+            "end": rows.sound_epoch(rows.epoch + epochs - 1) + 1,
+        },
     )
 
 
-def read_rows(rows: ShardDataset, columns: Sequence[str], epochs: int) -> Iterator[dict[str, object]]:
-    """Yield the rows of some epochs, each column a list."""
-    for epoch in range(rows.epoch, rows.epoch + epochs):
-        rows.set_epoch(epoch)
+def read_rows(
+    rows: ShardDataset, columns: Sequence[str], begin: int, end: int
+) -> Iterator[dict[str, object]]:
+    """Yield the rows of the epochs from `begin` to before `end`, each column a list.
+
+    A function of its arguments: the dataset stays in its epoch, so every pass gives the same rows.
+    """
+    for epoch in range(begin, end):
         for start in range(0, len(rows), _READ_AHEAD):
-            batch = rows.batch(range(start, min(start + _READ_AHEAD, len(rows))))
+            batch = rows.at(epoch, np.arange(start, min(start + _READ_AHEAD, len(rows))))
             lists = {name: column.tolist() for name, column in chosen_columns(batch, columns).items()}
             for values in zip(*lists.values(), strict=True):
                 yield dict(zip(lists, values, strict=True))

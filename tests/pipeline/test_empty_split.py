@@ -51,7 +51,7 @@ def test_it_opens_with_the_columns_of_the_other_split(run: Path) -> None:
         name: column.shape[1:] for name, column in one.items()
     }
     assert all(column.dtype == np.int64 and not len(column) for column in none.values())
-    assert list(read_rows(held, ("input_ids", "attention_mask"), 2)) == []
+    assert list(read_rows(held, ("input_ids", "attention_mask"), 0, 2)) == []
     with pytest.raises(IndexError):
         held[0]
     with pytest.raises(ConfigError, match="must be a list of some of input_ids"):

@@ -69,9 +69,10 @@ if TYPE_CHECKING:
         seq2seq_loss,
     )
     from stages.loading.masks import cu_seqlens, masks_of
+    from stages.loading.model_masks import model_masks, refuse_boolean_mask
     from stages.loading.sequence import Sequence, open_sequence
     from stages.loading.stage import Stage
-    from stages.loading.torch_loader import Loader
+    from stages.loading.torch_loader import Loader, validation_loader
     from stages.loading.torchtitan import TorchtitanLoader
 
     __version__: str
@@ -113,16 +114,19 @@ __all__ = [
     "inspect",
     "masked_lm_loss",
     "masks_of",
+    "model_masks",
     "next_labels",
     "open_dataset",
     "open_run",
     "open_sequence",
     "pair_classification_loss",
     "plan",
+    "refuse_boolean_mask",
     "replaced_token_loss",
     "run",
     "seq2seq_loss",
     "to_iterable_dataset",
+    "validation_loader",
     "verify",
 ]
 
@@ -174,9 +178,10 @@ _MODULES = {
         "seq2seq_loss",
     ),
     "stages.loading.masks": ("cu_seqlens", "masks_of"),
+    "stages.loading.model_masks": ("model_masks", "refuse_boolean_mask"),
     "stages.loading.sequence": ("Sequence", "open_sequence"),
     "stages.loading.stage": ("Stage",),
-    "stages.loading.torch_loader": ("Loader",),
+    "stages.loading.torch_loader": ("Loader", "validation_loader"),
     "stages.loading.torchtitan": ("TorchtitanLoader",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

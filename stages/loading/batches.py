@@ -11,6 +11,7 @@ saving: (epoch, position). It holds for any batch size, number of ranks and numb
 """
 
 import operator
+import os
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, get_args
 
@@ -125,7 +126,10 @@ class Batches(Walk):
         self._size = batch_size
         self._rank = rank
         self._together = together
-        self._go(WalkPosition(rows.epoch, 0))
+        self._first = rows.epoch
+        self._read = 0  # batches from here on that were read by number, in this process
+        self._asked: int | None = None  # the process that went to this epoch by `set_epoch`, if one did
+        self._go(WalkPosition(self._first, 0))
 
     def __len__(self) -> int:
         """Batches from here to the end of the epoch."""
@@ -137,7 +141,9 @@ class Batches(Walk):
             raise IndexError(f"batch {step}: batches count from the current place")
         place = self.place(step)
         left = None if self.last == "carry" else len(self.rows) - place.position
-        return self.at(place, left)
+        batch = self.at(place, left)
+        self._read = max(self._read, step + 1)
+        return batch
 
     def at(self, place: WalkPosition, left: int | None) -> Batch:
         """Return this rank's batch of the step that begins at a place, which may be any.
@@ -151,6 +157,38 @@ class Batches(Walk):
         end = begin + self._size if left is None else min(begin + self._size, max(begin, left))
         batch = self._carried(place.epoch, place.position + np.arange(begin, end))
         return padded(batch, self._size, pad=self.rows.pad) if self.last == "pad" else batch
+
+    @property
+    def total(self) -> int:
+        """Batches of the whole epoch in which it stands.
+
+        With `last="carry"` the batch that begins in an epoch and ends in the next counts for the first,
+        so epochs may differ by one batch.
+        """
+        if self.last != "carry":
+            return self._steps_from(0)
+        position = self._here.position
+        return position // self._together + self._steps_from(position)
+
+    @property
+    def current_pass(self) -> int:
+        """Epochs since the one in which the object was made."""
+        return self.epoch - self._first
+
+    def restart(self, number: int = 0) -> None:
+        """Go to the beginning of an epoch, counted from the one in which the object was made.
+
+        Raises:
+            ConfigError: there is no such epoch, or with `last="carry"` it has no beginning of its own.
+        """
+        epoch = self.rows.sound_epoch(self._first + whole_number("epoch", number))
+        if number and self.last == "carry" and len(self.rows) % self._together:
+            raise ConfigError(
+                f'epoch {number}: with last="carry" and {len(self.rows):,} rows an epoch, a batch of'
+                f" {self._together:,} rows belongs to two epochs, and epochs have different numbers of"
+                ' batches; take last="drop" or "pad", or Sequence([Stage(rows, batch_size, epochs=...)])'
+            )
+        self._go(WalkPosition(epoch, 0))
 
     @property
     def rows_a_step(self) -> int:
@@ -179,6 +217,7 @@ class Batches(Walk):
                 f" {len(self.rows):,} rows"
             )
         self._stands.set(number)
+        self._read, self._asked = 0, None
 
     def place(self, step: int = 0) -> WalkPosition:
         """Return the place after so many more batches of every rank."""
@@ -209,6 +248,7 @@ class Batches(Walk):
         sound = self.rows.sound_epoch(epoch)
         if sound != self.epoch:
             self._go(WalkPosition(sound, 0))
+            self._asked = os.getpid()
 
     def padding_rows(self, step: int = 0) -> int:
         """Return how many rows of padding the batch so many steps ahead has, over all ranks."""
@@ -218,6 +258,7 @@ class Batches(Walk):
     def state_dict(self, steps: int = 0) -> WalkState:
         """Return the state to continue from, here or so many batches ahead, as plain JSON."""
         epoch, position = self.place(steps)
+        read = {"read": self._read} if self._read and not steps else {}  # for torchdata: `_is_over`
         return {
             "version": _STATE_VERSION,
             "rows": len(self.rows),
@@ -225,6 +266,7 @@ class Batches(Walk):
             "shuffle": int(self.rows.shuffle),
             "epoch": epoch,
             "position": position,
+            **read,
         }
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
@@ -268,9 +310,18 @@ class Batches(Walk):
                 f"state: epoch {epoch}, position {position:,}: an epoch is at least 0 and below"
                 f" {MAX_EPOCHS:,}, and a position of these rows at least 0 and below {len(self.rows):,}"
             )
-        self._go(
-            self._after(WalkPosition(epoch, position), 0)
-        )  # the next epoch, if this has no step left
+        if not self._is_over(WalkPosition(epoch, position), int(state.get("read", 0))):
+            self._go(self._after(WalkPosition(epoch, position), 0))  # the next epoch, if none is left
+
+    def _is_over(self, place: WalkPosition, read: int) -> bool:
+        """Say whether a state is that of an epoch that was read to its end, before the one asked for.
+
+        torchdata's StatefulDataLoader loads such a state when the loop over the next epoch begins, after
+        `set_epoch`. Workers load one too: then what their parent process asked for counts.
+        """
+        if self._asked is None or place.epoch == self.epoch:
+            return False
+        return read >= self._steps_from(place.position) or self._asked != os.getpid()
 
     def _steps_from(self, position: int) -> int:
         left = len(self.rows) - position

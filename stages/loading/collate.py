@@ -2,7 +2,8 @@
 
     masks     what is added                             for
     none      nothing                                   models that look at padding alone
-    dense     attention_mask (N, 1, L, L) bool          scaled_dot_product_attention, transformers
+    dense     attention_mask (N, 1, L, L) bool          scaled_dot_product_attention
+              with a dtype: numbers, added to scores    models of transformers, SDPA too
     flex      the same as BlockMasks                    flex_attention
     varlen    cu_seqlens, max_seqlen; columns flat      variable-length kernels; no padding computed
 
@@ -41,7 +42,12 @@ _DECODER = ("labels", "decoder_input_ids")
 
 
 def collate(
-    batch: Batch, attention: str, *, masks: Masks = "dense", device: torch.device | str | None = None
+    batch: Batch,
+    attention: str,
+    *,
+    masks: Masks = "dense",
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
 ) -> Collated:
     """Return the columns of a batch as tensors, with what its attention needs.
 
@@ -50,26 +56,37 @@ def collate(
         attention: as the manifest says it.
         masks: what is added; `varlen` leaves padding out of every column of tokens, and gives the
             length of the longest segment as a plain number.
-        device: where the tensors are to be; None: in main memory.
+        dtype: of dense masks: the model's, and under autocast the one that it computes in. The masks are
+            then numbers that are added to scores, as models of transformers take them. None gives bool,
+            which is for SDPA alone: eager attention adds True as 1 and masks nothing.
+        device: where the tensors are to be, and where masks are made; None: in main memory.
 
     Raises:
-        ConfigError: the attention is unknown, or such masks cannot express it.
+        ConfigError: the attention is unknown, such masks cannot express it or have no dtype.
         DataError: a column is missing.
     """
+    if dtype is not None and masks != "dense":
+        raise ConfigError(f'dtype = {dtype}: only masks="dense" have one, and masks = {masks!r}')
     if masks == "varlen":
         return _variable_length(batch, attention, device)
     tensors = {name: torch.from_numpy(array).to(device) for name, array in batch.items()}
     if masks == "dense":
-        return {**tensors, **dense_masks(tensors, attention)}
+        return {**tensors, **dense_masks(tensors, attention, dtype=dtype)}
     if masks == "flex":
         return {**tensors, **flex_block_masks(tensors, attention)}
     return {**tensors}
 
 
 def _variable_length(batch: Batch, attention: str, device: torch.device | str | None) -> Collated:
-    """Return a batch without its padding, and where its segments begin."""
+    """Return a batch without its padding, and where its segments begin.
+
+    Of a batch that is padding alone one token stays, because kernels refuse a batch without a sequence,
+    and other ranks would wait for this one.
+    """
     if attention == ENCODER_DECODER:
-        encoder, decoder = (column(batch, f"{side}_length", attention) for side in ("input", "label"))
+        encoder, decoder = (
+            _some_token(column(batch, f"{side}_length", attention), 1) for side in ("input", "label")
+        )
         lengths = {"": of_lengths(encoder), "decoder_": of_lengths(decoder)}
         inside = one_segment(encoder, batch["input_ids"].shape[-1])
         targets = one_segment(decoder, batch["labels"].shape[-1])
@@ -85,6 +102,7 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
             )
         segment_ids = row_segments(batch, kind)
         segment_ids = segment_ids if kind.within_document else np.minimum(segment_ids, 0)
+        segment_ids = _some_token(segment_ids, PADDING + 1)
         lengths = {"": cu_seqlens(segment_ids)}
         columns = _flat(batch, segment_ids)
     collated: Collated = {name: torch.from_numpy(array).to(device) for name, array in columns.items()}
@@ -92,6 +110,15 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
         collated[f"{side}cu_seqlens"] = torch.from_numpy(of.cu_seqlens).to(device)
         collated[f"{side}max_seqlen"] = of.max_seqlen
     return collated
+
+
+def _some_token(values: NDArray[np.integer], least: int) -> NDArray[np.integer]:
+    """Return lengths or segment ids with one of a token at least: the first, if there is none."""
+    if (values >= least).any():
+        return values
+    values = values.copy()
+    values.flat[0] = least
+    return values
 
 
 def _flat(batch: Mapping[str, NDArray[np.int64]], segment_ids: NDArray[np.integer]) -> Batch:

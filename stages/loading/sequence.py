@@ -78,6 +78,7 @@ class Sequence(Walk):
         self._steps_end = 1 + max(stage.steps for stage in self._stages)
         self._rows_end = MAX_NUMBER // (len(self._stages) * self._steps_end)
         self._read = 0  # the stage that was read last in this process
+        self._gave_none = False  # the last loop that began had no batch to give
         for number, stage in enumerate(self._stages):
             self._refuse_rest(number, stage.begin)
         self._go(SequencePosition(0, *self._stages[0].begin))
@@ -105,6 +106,41 @@ class Sequence(Walk):
         here = self._here
         ahead = sum(stage.left(stage.begin) for stage in self._stages[here.stage + 1 :])
         return self._stages[here.stage].left(here.within) + ahead
+
+    @property
+    def total(self) -> int:
+        """Batches of all stages, from the first of the first stage to the last of the last."""
+        return sum(stage.left(stage.begin) for stage in self._stages)
+
+    @property
+    def current_pass(self) -> int:
+        """0 while batches are left, 1 after the last one."""
+        return 0 if len(self) else 1
+
+    def restart(self, number: int = 0) -> None:
+        """Go to the first batch of the first stage; of any pass but the first, behind the last batch."""
+        self._go(SequencePosition(0, *self._stages[0].begin))
+        if number:
+            self.advance(len(self))
+
+    def begin_loop(self) -> int:
+        """Return how many batches a loop that begins now gives.
+
+        The first loop behind the last batch gives none. A second one is refused, because a trainer that
+        counts steps would begin such loops for ever.
+
+        Raises:
+            ConfigError: none is left, and none was left when the last loop began.
+        """
+        left = len(self)
+        if not left and self._gave_none:
+            raise ConfigError(
+                f"stages {', '.join(self.stages)}: all {self.total:,} batches were given, and a trainer"
+                f" asks for more; set its max_steps to the steps that {self.total:,} batches make, or"
+                " let the last stage last longer"
+            )
+        self._gave_none = not left
+        return left
 
     def __getitem__(self, step: int) -> Batch:  # type: ignore[override]
         """Return the batch that is so many steps ahead."""
@@ -180,7 +216,9 @@ class Sequence(Walk):
     def state_dict(self, steps: int = 0) -> WalkState:
         """Return the state to continue from, here or so many batches ahead, as plain JSON.
 
-        It names the stages up to that place, and no later one.
+        It names all stages, so that its keys are the same from the first step to the last, as
+        torch.distributed.checkpoint needs them. What it says of later stages is not compared when it is
+        loaded.
         """
         place = self.place(steps)
         stage = self._stages[place.stage]
@@ -192,7 +230,7 @@ class Sequence(Walk):
             "position": position,
             "step": place.step,
         }
-        for number, stage in enumerate(self._stages[: place.stage + 1]):
+        for number, stage in enumerate(self._stages):
             state |= {f"rows_{number}": stage.said, f"lasts_{number}": stage.lasts}
         return state
 

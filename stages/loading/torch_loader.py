@@ -11,6 +11,7 @@ itself, and a trainer that calls one when it goes on would undo the state that w
 
 import copy
 import os
+import resource
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,8 +23,10 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from typing_extensions import TypeVar
 
 from stages.errors import ConfigError
+from stages.loading.arguments import whole_number
 from stages.loading.batches import Batches
-from stages.loading.dataset import Batch, row_kernels
+from stages.loading.dataset import Batch, ShardDataset, row_kernels
+from stages.loading.skipped import PassNumbers, SkippedPass, only_one
 from stages.loading.walk import Walk, WalkState
 
 Tensors = dict[str, Tensor]
@@ -61,6 +64,8 @@ class Loader(Generic[Walked]):
             must be a function of a module.
         start: how workers start; None takes torch's default.
         pin_memory: whether tensors are in pinned memory, from which a GPU copies while it computes.
+        restart: whether each iteration begins anew with the first batch of the epoch in which `batches`
+            was made, as a validation must.
 
     Raises:
         ConfigError: workers could not send batches, since the path of the folder for temporary files is
@@ -75,6 +80,7 @@ class Loader(Generic[Walked]):
         collate: Callable[[Batch], Tensors] | None = None,
         start: Literal["fork", "spawn", "forkserver"] | None = None,
         pin_memory: bool = False,
+        restart: bool = False,
     ) -> None:
         if num_workers:
             _require_sockets()
@@ -83,6 +89,9 @@ class Loader(Generic[Walked]):
         self._collate = as_tensors if collate is None else collate
         self._start = start
         self._pin_memory = pin_memory
+        self._restart = restart
+        self._loaded = False  # a state was loaded, and no trainer said since what epoch that is
+        self._counted = 0  # epochs that a trainer does not count, because they were before that state
         self._begin = copy.copy(batches)
         self._numbers = _Numbers()
         self._loop = 0  # the last one begun: loops share the workers, so it alone may read on
@@ -93,8 +102,55 @@ class Loader(Generic[Walked]):
         return self.__dict__ | {"_loader": None}
 
     def __len__(self) -> int:
-        """Batches that are left."""
+        """Batches of the whole epoch in which it stands, or of all stages; `remaining` is what is left.
+
+        Trainers read it once and take it for the length of every epoch, also when they resume.
+        """
+        return self.batches.total
+
+    @property
+    def remaining(self) -> int:
+        """Batches that are left of the epoch, or of all stages."""
         return len(self.batches)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch as the trainer counts them, unless it is the current one.
+
+        The first call after a state was loaded does not move: it tells how the trainer counts the epoch
+        of the state. So a trainer that counts from 0 again, or that counts with another number of ranks,
+        does not undo the state.
+
+        Args:
+            epoch: 0 is the epoch in which `batches` was made, whatever its number in the dataset.
+
+        Raises:
+            ConfigError: there is no such epoch.
+        """
+        number = whole_number("epoch", epoch)
+        if self._loaded:
+            self._loaded, self._counted = False, self.batches.current_pass - number
+        self.go_to_pass(number + self._counted)
+
+    def go_to_pass(self, number: int) -> None:
+        """Go to the beginning of an epoch, counted from that in which `batches` was made."""
+        if number != self.batches.current_pass:
+            self.batches.restart(number)
+
+    @property
+    def dataset(self) -> SkippedPass:
+        """What `accelerate.skip_first_batches` reads, which the Trainer of transformers resumes with."""
+        return SkippedPass(self)
+
+    @property
+    def batch_sampler(self) -> PassNumbers:
+        """The numbers of the batches of the current pass, from which that function leaves some out."""
+        return PassNumbers(self)
+
+    # What else that function looks for: the DataLoader that it makes reads in this process.
+    sampler = None
+    num_workers = 0
+    prefetch_factor = None
+    collate_fn = staticmethod(only_one)
 
     def __iter__(self) -> Iterator[Tensors]:
         """Yield what is left; the walk stands behind each batch that was given.
@@ -103,9 +159,12 @@ class Loader(Generic[Walked]):
         The next one goes on from the walk's place, also after an error: it starts new workers then.
         """
         self._loop = loop = self._loop + 1
-        read = self._resumed()
+        if self._restart:
+            self.batches.restart()
+        left = self.batches.begin_loop()
+        read = self._resumed(left)
         if read is None:
-            read = self._started()
+            read = self._started(left)
         begin, numbers = self._begin, self._numbers
         for number in range(numbers.taken, numbers.end):
             if self._loop != loop or begin.place(number) != self.batches.place():
@@ -116,21 +175,25 @@ class Loader(Generic[Walked]):
             numbers.taken = number + 1
             yield batch
 
-    def _resumed(self) -> Iterator[Tensors] | None:
+    def _resumed(self, left: int) -> Iterator[Tensors] | None:
         """Return the rest of the epoch from the workers there are, if they can go on with it."""
-        begin, numbers = self._begin, self._numbers
-        if self._loader is None or begin.place(numbers.taken) != self.batches.place():
+        begin, numbers, here = self._begin, self._numbers, self.batches.place()
+        if self._loader is None:
             return None
-        numbers.end = numbers.taken + len(self)
+        if begin.place(numbers.taken) != here:
+            if begin.place() != here:
+                return None
+            numbers.taken = 0
+        numbers.end = numbers.taken + left
         with suppress(RuntimeError, OSError), self._workers_dropped_on_error():
             return iter(self._loader)
         return None  # a worker was killed since the last loop; torch's handler of the signal has said so
 
-    def _started(self) -> Iterator[Tensors]:
+    def _started(self, left: int) -> Iterator[Tensors]:
         """Return the rest of the epoch from new workers, which stay for later loops."""
         self._begin = copy.copy(self.batches)  # stays there, so that numbers of batches mean the same
         self._numbers = _Numbers()
-        self._numbers.end = len(self)
+        self._numbers.end = left
         if self._num_workers:
             row_kernels()  # a place for their code is found, and missed, once for all workers
         self._loader = DataLoader(
@@ -150,6 +213,13 @@ class Loader(Generic[Walked]):
         """Drop the workers if reading fails: one may have been killed in the middle of a message."""
         try:
             yield
+        except EOFError as error:
+            self._loader = None
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            raise RuntimeError(
+                "a worker ended while it sent a batch, as one does that has no file descriptor left;"
+                f" this process may have {limit:,} (ulimit -n): raise the limit, or set num_workers=0"
+            ) from error
         except BaseException:  # Ctrl-C ends the workers too
             self._loader = None
             raise
@@ -161,6 +231,36 @@ class Loader(Generic[Walked]):
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
         """Go to the position of a state."""
         self.batches.load_state_dict(state)
+        self._loaded = True
+
+
+def validation_loader(
+    rows: ShardDataset,
+    batch_size: int,
+    *,
+    rank: int = 0,
+    world_size: int = 1,
+    num_workers: int = 0,
+    collate: Callable[[Batch], Tensors] | None = None,
+) -> Loader:
+    """Return a loader of which each iteration gives every row once, the same ones in the same order.
+
+    The last batches of the ranks are filled up with padding, whose labels are -100. All iterations have
+    the masks of the epoch in which `rows` is now.
+
+    Args:
+        rows: usually `open_dataset(..., split="validation")`.
+        batch_size: rows of a batch of each rank.
+        rank: this process among those that validate together.
+        world_size: the number of these processes.
+        num_workers: processes that read ahead, of each rank.
+        collate: as for `Loader`.
+
+    Raises:
+        ConfigError: no such rank, or no row.
+    """
+    batches = Batches(rows, batch_size, rank=rank, world_size=world_size, last="pad")
+    return Loader(batches, num_workers=num_workers, collate=collate, restart=True)
 
 
 def _require_sockets() -> None:

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from stages.errors import ConfigError
+from stages.loading.batches import Batches
 from stages.loading.losses import next_labels
+from stages.loading.sequence import Sequence
 from stages.loading.torch_loader import Loader, Tensors
 from stages.loading.walk import WalkState
 from stages.objectives.rows import IGNORED
@@ -38,14 +40,14 @@ class TorchtitanLoader:
         loader: of the rank's batches, without a collate function.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader[Batches] | Loader[Sequence]) -> None:
         self._loader = loader
 
     def __iter__(self) -> Iterator[TitanBatch]:
-        """Yield batches without end, from where the state stands.
+        """Yield batches without end, from where the state stands; those of a Sequence to its end.
 
         Raises:
-            ConfigError: the dataset is not of that kind.
+            ConfigError: the dataset is not of that kind, or the stages of a Sequence are over.
         """
         while True:
             for batch in self._loader:

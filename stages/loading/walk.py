@@ -38,13 +38,31 @@ class Walk(Sequence[Batch], ABC):
         """
         self._loop = loop = self._loop + 1
         left = self.place()
-        for _ in range(len(self)):
+        for _ in range(self.begin_loop()):
             if self._loop != loop or left != self.place():
                 return
             batch = self[0]
             self.advance()
             left = self.place()
             yield batch
+
+    def begin_loop(self) -> int:
+        """Return how many batches a loop that begins now gives."""
+        return len(self)
+
+    @property
+    @abstractmethod
+    def total(self) -> int:
+        """Batches of a whole pass: of the current epoch, or of all stages."""
+
+    @property
+    @abstractmethod
+    def current_pass(self) -> int:
+        """The number of the current pass, from 0: passes that are over since the walk was made."""
+
+    @abstractmethod
+    def restart(self, number: int = 0) -> None:
+        """Go to the first batch of a pass, by its number; running workers follow."""
 
     @abstractmethod
     def place(self, step: int = 0) -> tuple[int, ...]:

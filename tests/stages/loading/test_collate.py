@@ -8,6 +8,7 @@ import torch
 
 from stages.errors import ConfigError
 from stages.loading.attention import dense_masks
+from stages.loading.batches import padded
 from stages.loading.collate import collate
 from stages.loading.dataset import Batch, open_dataset
 from tests.stages.loading.test_dataset import ROWS, write_dataset
@@ -97,3 +98,53 @@ def test_a_row_without_inputs_has_its_place_among_the_lengths_of_either_side() -
     assert got["decoder_cu_seqlens"].tolist() == [0, 2, 6]  # type: ignore[union-attr]
     assert got["max_seqlen"] == 1
     assert got["input_ids"].tolist() == [4]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("attention", [CAUSAL, "encoder_decoder"])
+def test_masks_of_a_dtype_are_added_to_scores(
+    tmp_path: Path, attention: str, dtype: torch.dtype
+) -> None:
+    batch = packed(tmp_path) if attention == CAUSAL else pairs_of_lengths()
+    plain, numbers = collate(batch, attention), collate(batch, attention, dtype=dtype)
+    names = [name for name in plain if name.endswith("_mask")]
+    assert len(names) == (1 if attention == CAUSAL else 3)
+    for name in names:
+        shown, added = plain[name], numbers[name]
+        assert isinstance(shown, torch.Tensor)
+        assert isinstance(added, torch.Tensor)
+        assert (shown.dtype, added.dtype) == (torch.bool, dtype)
+        assert (added[shown] == 0).all()
+        assert (added[~shown] == torch.finfo(dtype).min).all()
+        assert shown.any()
+        assert not shown.all()
+
+
+def test_a_dtype_that_no_mask_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"dtype = torch.int64: must be that of the model"):
+        collate(packed(tmp_path), CAUSAL, dtype=torch.int64)
+    for masks in ("none", "flex", "varlen"):
+        with pytest.raises(ConfigError, match=f'only masks="dense" have one, and masks = {masks!r}'):
+            collate(packed(tmp_path), CAUSAL, masks=masks, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("attention", [CAUSAL, "bidirectional", "encoder_decoder"])
+def test_a_batch_of_padding_alone_has_one_sequence_of_one_token(tmp_path: Path, attention: str) -> None:
+    batch = packed(tmp_path) if attention == CAUSAL else pairs_of_lengths()
+    size = len(batch["input_ids"])
+    filled = padded({name: column[:0] for name, column in batch.items()}, size, pad=3)
+    got = collate(filled, attention, masks="varlen")
+    sides = {"": "input_ids"} | ({"decoder_": "labels"} if attention == "encoder_decoder" else {})
+    for side, name in sides.items():
+        cu_seqlens, column = got[f"{side}cu_seqlens"], got[name]
+        assert isinstance(cu_seqlens, torch.Tensor)
+        assert isinstance(column, torch.Tensor)
+        assert (cu_seqlens[:2].tolist(), int(cu_seqlens[-1])) == ([0, 1], 1)
+        assert got[f"{side}max_seqlen"] == 1
+        assert len(column) == 1
+    assert got["input_ids"].tolist() == [3]  # type: ignore[union-attr]
+    if attention != "bidirectional":  # whose labels here are of another width
+        assert got["labels"].tolist() == [-100]  # type: ignore[union-attr]
+    if attention == CAUSAL:
+        assert got["cu_seqlens"].tolist() == [0, 1]  # type: ignore[union-attr]
+        assert got["position_ids"].tolist() == [0]  # type: ignore[union-attr]

@@ -193,6 +193,10 @@ def test_workers_give_the_same_across_stages_and_states(
     assert got + firsts(again) == expected  # type: ignore[arg-type]
     assert got + firsts(loader) == expected  # type: ignore[arg-type]
     assert firsts(loader) == []  # type: ignore[arg-type]
+    with pytest.raises(
+        ConfigError, match="stages clm, blend: all 7 batches were given, and a trainer asks"
+    ):
+        firsts(loader)  # type: ignore[arg-type]
     loader.load_state_dict(state)
     assert got + firsts(loader) == expected  # type: ignore[arg-type]
 
@@ -364,3 +368,49 @@ def test_datasets_of_a_run_are_opened_as_stages(tmp_path: Path) -> None:
         open_sequence(tmp_path, "general", 1)
     with pytest.raises(ConfigError, match=r"batch_size = \[1, 2\]: 1 stages need one number"):
         open_sequence(tmp_path, ["general"], [1, 2])
+
+
+def test_a_sequence_that_is_through_ends_loops_at_once_and_refuses_a_second_one(
+    datasets: list[ShardDataset],
+) -> None:
+    stages = named([Stage(datasets[0], 3), Stage(datasets[1], 2)])
+    sequence = Sequence(stages)
+    given = firsts(sequence)
+    assert len(given) == sequence.total == 5
+    assert (len(sequence), sequence.current_pass) == (0, 1)
+    assert firsts(sequence) == []
+    said = "stages stage0, stage1: all 5 batches were given, .* set its max_steps"
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=said):
+            firsts(sequence)
+    sequence.restart()
+    assert firsts(sequence) == given
+    resumed = Loader(Sequence(stages))
+    resumed.load_state_dict(sequence.state_dict())
+    assert firsts(resumed) == []  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=said):
+        firsts(resumed)  # type: ignore[arg-type]
+
+
+def test_a_state_has_the_same_keys_from_the_first_step_to_the_last(
+    datasets: list[ShardDataset],
+) -> None:
+    sequence = Sequence(named([Stage(rows, 2, steps=3) for rows in datasets]))
+    keys = {tuple(sequence.state_dict(step)) for step in range(len(sequence) + 1)}
+    assert len(keys) == 1
+
+
+def test_states_that_name_only_the_stages_that_were_begun_are_known(
+    datasets: list[ShardDataset],
+) -> None:
+    sequence = Sequence(named([Stage(rows, 2, steps=3) for rows in datasets]))
+    for step in range(len(sequence)):
+        state = sequence.state_dict(step)
+        begun = {f"{name}_{n}" for name in ("rows", "lasts") for n in range(int(state["stage"]) + 1)}
+        earlier = {
+            name: state[name] for name in ("version", "stage", "epoch", "position", "step", *begun)
+        }
+        assert len(earlier) <= len(state)
+        again = Sequence(named([Stage(rows, 2, steps=3) for rows in datasets]))
+        again.load_state_dict(earlier)
+        assert again.place() == sequence.place(step)

@@ -61,3 +61,13 @@ def test_an_empty_state_changes_nothing(tmp_path: Path) -> None:
 def test_rows_of_an_encoder_are_refused() -> None:
     with pytest.raises(ConfigError, match="no position_ids"):
         titan_batch({name: torch.zeros(1, 2) for name in ("input_ids", "labels")})
+
+
+def test_stages_that_are_over_are_told(tmp_path: Path) -> None:
+    rows = shardmill.open_dataset(write_dataset(tmp_path, (ROWS,)))
+    sequence = shardmill.Sequence([shardmill.Stage(rows, 1, epochs=2, name="general")])
+    loader = shardmill.TorchtitanLoader(shardmill.Loader(sequence))
+    batches = iter(loader)
+    assert len(list(itertools.islice(batches, 6))) == 6
+    with pytest.raises(ConfigError, match=r"stages general: all 6 batches were given, .* max_steps"):
+        next(batches)

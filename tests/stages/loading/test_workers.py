@@ -70,7 +70,7 @@ def test_a_state_is_that_of_what_came_out_and_not_of_what_is_read_ahead(tmp_path
     assert (state["epoch"], state["position"]) == (0, 6)
     again = Loader(Batches(rows, 2), num_workers=1)
     again.load_state_dict(state)
-    assert len(again) == 17
+    assert (len(again), again.remaining) == (20, 17)
     assert got + firsts(again) == expected
     assert got + firsts(loader) == expected  # whoever broke off may also simply go on
 
@@ -242,8 +242,25 @@ def kill(workers: set[multiprocessing.process.BaseProcess], number: int) -> None
     signal.signal(signal.SIGCHLD, handler)
 
 
-def test_a_trainer_finds_no_set_epoch_that_would_undo_a_loaded_state(tmp_path: Path) -> None:
-    assert not hasattr(Loader(Batches(numbered(tmp_path, 12), 3)), "set_epoch")
+@pytest.mark.parametrize("counted", [0, 2, 5])
+def test_a_trainer_that_sets_its_epoch_does_not_undo_a_loaded_state(
+    tmp_path: Path, counted: int
+) -> None:
+    rows = numbered(tmp_path, 12)
+    whole = Loader(Batches(rows, 3))
+    epochs = [firsts(whole) for _ in range(5)]
+    first = Loader(Batches(rows, 3))
+    first.batches.set_epoch(2)
+    next(iter(first))
+    loader = Loader(Batches(rows, 3))
+    loader.load_state_dict(first.state_dict())
+    loader.set_epoch(counted)
+    assert firsts(loader) == epochs[2][1:]
+    for ahead in (1, 2):
+        loader.set_epoch(counted + ahead)
+        assert firsts(loader) == epochs[2 + ahead]
+    loader.set_epoch(counted)
+    assert firsts(loader) == epochs[2]
 
 
 def test_tensors_are_pinned_where_there_is_a_gpu_to_pin_them_for(tmp_path: Path) -> None:

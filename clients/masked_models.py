@@ -1,0 +1,385 @@
+"""Every model class of transformers under the masks of `shardmill.model_masks`, as a table.
+
+    python clients/masked_models.py [--only NAME ...] [--json FILE]
+
+Each class of the tables of causal, masked and sequence-to-sequence language models is made small, with
+weights drawn at random, at each attention that it has, in float32 and bfloat16. A row of three documents
+and padding goes through it. Then:
+
+    leak      how far the logits of a document move when tokens that it may not see change: must be 0
+    alone     how far they are from those of the document alone in the model, of the largest logit
+
+A class that cannot be equal is named with the reason. Exit code 1 if one leaks or differs without a
+known reason, or nothing was compared.
+"""
+
+import argparse
+import copy
+import inspect
+import itertools
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+from transformers import AutoConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+
+import shardmill
+from stages.loading.masks import ENCODER_DECODER
+from stages.loading.model_masks import attention_of
+
+DOCUMENTS = (9, 13, 6)
+PADDING = 4
+LENGTH = sum(DOCUMENTS) + PADDING
+VOCABULARY = 160
+LARGEST = 30_000_000
+"""Numbers that a small model may have; one with more was not made small."""
+TABLES = {
+    "causal": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+    "masked": "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
+    "seq2seq": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+}
+ATTENTIONS = {
+    "causal": ("causal_within_document", "prefix_within_document"),
+    "masked": ("bidirectional_within_document",),
+    "seq2seq": ("encoder_decoder",),
+}
+BOUNDS = {torch.float32: 1e-4, torch.bfloat16: 0.1}
+"""Of the largest logit, what two orders of summation may differ by."""
+SMALL: dict[str, object] = {
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "emb_dim"), 32),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 2),
+    **dict.fromkeys(("encoder_layers", "decoder_layers", "num_decoder_layers"), 2),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 4),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
+    **dict.fromkeys(("head_dim", "d_kv", "rotary_dim", "attention_head_size"), 8),
+    **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "d_ff", "ffn_hidden_size"), 64),
+    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "hidden_dim"), 64),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k"), 2),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 16),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 64),
+    **dict.fromkeys(("sliding_window", "window_size", "attention_chunk_size", "local_attention"), 6),
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
+    **dict.fromkeys(("n_group", "topk_group"), 1),
+    **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "v_head_dim"), 8),
+    "qk_rope_head_dim": 4,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 0,
+}
+"""Settings of small models, by the names that configs have for them."""
+_HEADS = ("head_dim", "rotary_dim", "attention_head_size", "d_kv")
+_RANKS = ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+FORCED = {"head_dim": 8, "num_key_value_heads": 4, "vocab_size": VOCABULARY}
+"""What is set at last even if a config says nothing of it, or wants as many keys as heads."""
+SPECIAL: dict[str, dict[str, object]] = {
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "reformer": {"is_decoder": True},
+}
+"""Settings of single types."""
+NO_POSITIONS = "takes no position_ids, so positions are counted through the row"
+EXPERTS = "experts take the tokens of all documents together, so other tokens change the rounding"
+ROUNDING = 1e-5
+"""Of the largest logit, what is no leak but another order of summation."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table."""
+
+    model: str
+    kernel: str = ""
+    attention: str = ""
+    dtype: str = ""
+    leak: float | None = None
+    alone: float | None = None
+    note: str = ""
+    known: str = ""
+    """Why the class cannot be equal, if it differs."""
+
+
+def batch_of(seed: int) -> dict[str, Tensor]:
+    """Return a row of documents and padding, with every column that a mask follows from."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(8, VOCABULARY - 1, (1, LENGTH), generator=generator)
+    segments = torch.full((1, LENGTH), -1)
+    positions = torch.zeros((1, LENGTH), dtype=torch.long)
+    shown = torch.zeros((1, LENGTH), dtype=torch.long)
+    for number, (begin, end) in enumerate(spans()):
+        segments[0, begin:end] = number
+        positions[0, begin:end] = torch.arange(end - begin)
+        shown[0, begin : begin + (end - begin) // 2] = 1
+    ids[segments < 0] = 0
+    return {"input_ids": ids, "segment_ids": segments, "position_ids": positions, "in_prefix": shown}
+
+
+def spans() -> Iterator[tuple[int, int]]:
+    """Yield where each document begins and ends."""
+    begin = 0
+    for length in DOCUMENTS:
+        yield begin, begin + length
+        begin += length
+
+
+def alone(batch: Mapping[str, Tensor], begin: int, end: int) -> dict[str, Tensor]:
+    """Return the row of one document alone."""
+    row = {name: column[:, begin:end] for name, column in batch.items()}
+    return row | {"segment_ids": torch.zeros_like(row["segment_ids"])}
+
+
+def logits_of(model: nn.Module, batch: Mapping[str, Tensor], attention: str) -> Tensor:
+    """Return the logits (L, V) of a row under its mask, in float32."""
+    known = inspect.signature(model.forward).parameters
+    arguments: dict[str, Any] = {
+        "input_ids": batch["input_ids"],
+        **shardmill.model_masks(model, batch, attention),
+    }
+    for name in ("position_ids", "decoder_input_ids"):
+        if name in known and name in batch:
+            arguments[name] = batch[name]
+    if "use_cache" in known:  # FSMT's decoder sees later targets if it may cache
+        arguments["use_cache"] = False
+    with torch.no_grad():
+        found: Tensor = model(**arguments).logits
+    return found[0].float()
+
+
+def compare(model: nn.Module, attention: str, kernel: str, dtype: torch.dtype) -> Line:
+    """Return how far logits move with what they may not see, and how far they are from those alone."""
+    name = type(model).__name__
+    batch = batch_of(1)
+    whole = logits_of(model, batch, attention)
+    leak = distance = 0.0
+    for begin, end in spans():
+        for changed in hidden_from(batch, attention, begin, end):
+            moved = logits_of(model, changed, attention)
+            leak = max(leak, (moved - whole)[changed["kept"][0]].abs().max().item())
+        found = logits_of(model, alone(batch, begin, end), attention)
+        distance = max(distance, (found - whole[begin:end]).abs().max().item())
+    largest = whole[batch["segment_ids"][0] >= 0].abs().max().item()
+    known = known_reason(model, leak / largest)
+    return Line(name, kernel, attention, str(dtype).split(".")[1], leak, distance / largest, known=known)
+
+
+def known_reason(model: nn.Module, leak: float) -> str:
+    """Return why a class cannot give the logits of a document alone; nothing if it can."""
+    if "position_ids" not in inspect.signature(model.forward).parameters:
+        return NO_POSITIONS if leak == 0 else ""
+    experts = any("expert" in name for name, _ in model.named_modules())
+    return EXPERTS if experts and leak < ROUNDING else ""
+
+
+def hidden_from(
+    batch: Mapping[str, Tensor], attention: str, begin: int, end: int
+) -> Iterator[dict[str, Tensor]]:
+    """Yield batches with other tokens where a document may not look, and as `kept` where it stands."""
+    inside = torch.zeros_like(batch["segment_ids"], dtype=torch.bool)
+    inside[:, begin:end] = True
+    others = (batch["segment_ids"] >= 0) & ~inside
+    yield changed(batch, others, kept=inside)
+    if attention == "bidirectional_within_document":
+        return
+    later = inside.clone()
+    later[:, : begin + (end - begin) * 2 // 3] = False
+    yield changed(batch, later, kept=inside & ~later)
+
+
+def changed(batch: Mapping[str, Tensor], where: Tensor, *, kept: Tensor) -> dict[str, Tensor]:
+    """Return a batch with other tokens in some places."""
+    ids = batch["input_ids"]
+    other = torch.where(where, 8 + (ids + 31) % (VOCABULARY - 9), ids)
+    return {**batch, "input_ids": other, "kept": kept}
+
+
+def compare_pairs(model: nn.Module, kernel: str, dtype: torch.dtype) -> Line:
+    """Return the same of an encoder with a decoder, whose rows hold a text each and padding."""
+    name, attention = type(model).__name__, ENCODER_DECODER
+    generator = torch.Generator().manual_seed(2)
+    inputs = torch.randint(8, VOCABULARY - 1, (1, LENGTH), generator=generator)
+    targets = torch.randint(8, VOCABULARY - 1, (1, 12), generator=generator)
+    length = LENGTH - PADDING
+    inputs[:, length:] = 0
+    row = {"input_ids": inputs, "decoder_input_ids": targets, "input_length": torch.tensor([length])}
+    whole = logits_of(model, row, attention)
+    padded = row | {"input_ids": torch.where(inputs == 0, 9, inputs)}
+    later = row | {"decoder_input_ids": torch.cat([targets[:, :8], targets[:, 8:] % 100 + 9], 1)}
+    leak = max(
+        (logits_of(model, padded, attention) - whole).abs().max().item(),
+        (logits_of(model, later, attention) - whole)[:8].abs().max().item(),
+    )
+    short = logits_of(model, row | {"input_ids": inputs[:, :length]}, attention)
+    distance = (short - whole).abs().max().item() / whole.abs().max().item()
+    return Line(name, kernel, attention, str(dtype).split(".")[1], leak, distance)
+
+
+def small_configs(model_type: str) -> Iterator[Any]:
+    """Yield settings of small models of a type, the next with fewer names set than the last."""
+    config = AutoConfig.for_model(model_type)
+    fixed = {name for name in SMALL if isinstance(getattr(type(config), name, None), property)}
+    for without, forced in (((), {}), (_HEADS, {}), ((*_HEADS, *_RANKS), {}), ((), FORCED)):
+        known = {
+            name: value
+            for name, value in (SMALL | SPECIAL.get(model_type, {})).items()
+            if name not in fixed and name not in without and number_of(config, name) is not None
+        } | forced
+        kinds = number_of(config, "layer_types")
+        if isinstance(kinds, list) and not isinstance(
+            getattr(type(config), "layer_types", None), property
+        ):
+            kinds = [*dict.fromkeys(kinds)]
+            known["layer_types"] = kinds if len(kinds) > 1 else kinds * 2
+            known["num_hidden_layers"] = max(2, len(kinds))
+        yield AutoConfig.for_model(model_type, **known)
+
+
+def number_of(config: Any, name: str) -> object:
+    """Return a setting; None if there is none, or one for each layer."""
+    with suppress(Exception):
+        return getattr(config, name, None)
+    return None
+
+
+def make_model(name: str, config: Any, kernel: str) -> PreTrainedModel:
+    """Return a small model of a class in evaluation, with weights that say something.
+
+    Raises:
+        ValueError: the settings make no small model.
+    """
+    made = getattr(transformers, name)
+    with torch.device("meta"):
+        size = sum(parameter.numel() for parameter in made(copy.deepcopy(config)).parameters())
+    if size > LARGEST:
+        raise ValueError(f"{size:,} numbers: no small model comes of its settings")
+    torch.manual_seed(0)
+    config = copy.deepcopy(config)
+    config._attn_implementation = kernel  # noqa: SLF001  # as attn_implementation= sets it
+    model: PreTrainedModel = made._from_config(config)  # noqa: SLF001  # as from_pretrained calls it
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0.0, 0.3)
+    return model.eval()
+
+
+def lines_of(task: str, model_type: str, name: str) -> Iterator[Line]:
+    """Yield the lines of a class: each attention that it has, each dtype, each kind of rows."""
+    if task != "seq2seq" and "ConditionalGeneration" in name:
+        yield Line(name, note="an encoder with a decoder, or with pictures or sounds")
+        return
+    for kernel in ("eager", "sdpa"):
+        model, note = first_that_computes(task, model_type, name, kernel)
+        if model is None:
+            yield Line(name, kernel, note=note)
+            continue
+        for dtype, attention in itertools.product(BOUNDS, ATTENTIONS[task]):
+            try:
+                if task == "seq2seq":
+                    yield compare_pairs(model.to(dtype), kernel, dtype)
+                else:
+                    yield compare(model.to(dtype), attention, kernel, dtype)
+            except Exception as error:  # noqa: BLE001  # whatever a class of others raises is told
+                yield Line(name, kernel, attention, str(dtype).split(".")[1], note=said(error))
+
+
+def first_that_computes(
+    task: str, model_type: str, name: str, kernel: str
+) -> tuple[PreTrainedModel | None, str]:
+    """Return a small model of a class, or None and the reason why none was made."""
+    note = ""
+    try:
+        for config in small_configs(model_type):
+            model, note = tried(name, config, kernel, task)
+            if model is not None:
+                return model, ""
+    except Exception as error:  # noqa: BLE001  # likewise
+        note = said(error)
+    return None, note
+
+
+def tried(name: str, config: Any, kernel: str, task: str) -> tuple[PreTrainedModel | None, str]:
+    """Return a model that computes, or None and the reason."""
+    try:
+        model = make_model(name, config, kernel)
+        if attention_of(model) != kernel:
+            return None, f"attends by {attention_of(model)}"
+        ids = batch_of(1)["input_ids"][:, :5]
+        more = {"decoder_input_ids": ids} if task == "seq2seq" else {}
+        with torch.no_grad():
+            model(input_ids=ids, **more)
+    except Exception as error:  # noqa: BLE001  # likewise
+        return None, said(error)
+    return model, ""
+
+
+def said(error: Exception) -> str:
+    """Return an error in a line."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:150]}"
+
+
+def fault(line: Line) -> str | None:
+    """Return what is wrong with a line; None if nothing is."""
+    if line.leak is None or line.alone is None:
+        return None
+    if line.leak and line.dtype == "float32":
+        return "leaks"
+    bound = BOUNDS[getattr(torch, line.dtype)]
+    return None if line.alone <= bound else "differs from the document alone"
+
+
+def classes(only: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the task, the model type and the name of each class."""
+    for task, table in TABLES.items():
+        for model_type, name in getattr(modeling_auto, table).items():
+            for one in [name] if isinstance(name, str) else name:
+                if not only or one in only:
+                    yield task, model_type, one
+
+
+def main() -> int:
+    """Compare all classes, print the table, and give the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--only", nargs="*", default=[], help="names of classes")
+    parser.add_argument("--json", type=Path, help="a file for all lines")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+    lines, wrong = [], 0
+    for task, model_type, name in classes(arguments.only):
+        for line in lines_of(task, model_type, name):
+            lines.append(line)
+            found = fault(line)
+            wrong += found is not None and not line.known
+            figures = "" if line.leak is None else f"leak {line.leak:.1e}  alone {line.alone:.1e}"
+            verdict = f"WRONG: {found}" if found and not line.known else found or ""
+            print(
+                f"{line.model:42} {line.kernel:6} {line.attention:30} {line.dtype:9} {figures}"
+                f" {verdict} {line.known if found else ''} {line.note}",
+                flush=True,
+            )
+    compared = [line for line in lines if line.leak is not None]
+    print(
+        f"{len({line.model for line in lines})} classes, {len({line.model for line in compared})}"
+        f" compared, {len(compared)} comparisons, {wrong} wrong"
+    )
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(line) for line in lines], indent=1))
+    return 1 if wrong or not compared else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

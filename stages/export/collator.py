@@ -1,8 +1,9 @@
 """The collator of exported rows: Python that makes a batch of them for the models of transformers.
 
 It is pasted from the READ.md of an export. Ids become int64, and the attention of the dataset becomes a
-mask. Where a model shifts labels, the first token of each document has none, since nothing is to be
-predicted from the document before.
+mask of numbers that models add to their scores, right under eager attention and SDPA. Where a model
+shifts labels, the first token of each document has none, since nothing is to be predicted from the
+document before.
 
 Axes of the masks: N rows, L tokens, V views of a row.
 """
@@ -41,12 +42,17 @@ def collator(source: ExportSource) -> str | None:
         return None
     needed = ("segment_ids", *_PREFIX.values())
     names = [name for name in source.columns if name in _TAKEN or (name in needed and name in body)]
+    masked = "dtype" in body
     lines = [
         "import numpy as np",
         "import torch",
         "",
         "",
-        "def collate(rows):",
+        *(
+            ["def collate(rows, dtype=torch.float32):  # dtype: the one that the model computes in"]
+            if masked
+            else ["def collate(rows):"]
+        ),
         f"    names = {_listed(names)}",
         "    columns = {name: np.stack([row[name] for row in rows]).astype(np.int64) for name in names}",
         "    batch = {name: torch.from_numpy(column) for name, column in columns.items()}",
@@ -102,7 +108,12 @@ def _mask(attention: str, prefix: str | None, *, is_shifted: bool) -> list[str]:
         lines.append("visible = visible & earlier" if attention.endswith(_WITHIN) else _SELF)
     if is_shifted and attention.endswith(_WITHIN):
         lines.append('batch["labels"][batch["position_ids"] == 0] = -100  # the model shifts the labels')
-    return [*lines, f'batch["{ATTENTION_MASK}"] = visible[:, None]']
+    return [
+        *lines,
+        "hidden = ~visible[:, None]",
+        "scores = torch.zeros(hidden.shape, dtype=dtype)",
+        f'batch["{ATTENTION_MASK}"] = scores.masked_fill(hidden, torch.finfo(dtype).min)',
+    ]
 
 
 _SELF = (

@@ -40,7 +40,14 @@ def _finish(source: ExportSource, files: ExportFiles) -> None:
 
 
 def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
+    absent = [name for split, name in _FILES.items() if split not in {one.split for one in sources}]
     return (
+        *(
+            f"There is no {name}, because this split is not exported or the run has no rows of it."
+            " train.py reads both files, and stops without one: set validation.fraction of the run file,"
+            " or export all splits."
+            for name in absent
+        ),
         "Put the files into nanoGPT's data/NAME/ and set dataset = 'NAME' in its config.",
         "meta.pkl tells train.py the size of the vocabulary, which would be 50,304 otherwise.",
         f"{sources[0].frame}; nanoGPT's own files end it in 50256.",

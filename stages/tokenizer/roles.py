@@ -11,14 +11,14 @@ asked to say which. Only pieces that a file sets apart from text are taken unask
 What is named here, and what else the file sets apart, is never given by text, drawn or masked.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, count, takewhile
 
 from stages.config import Config
 from stages.errors import ConfigError
 from stages.tokenizer.framing import FrameIds, Framing, Preset, framed_ids, nothing_said, unbegun_ids
-from stages.tokenizer.proposals import proposed_piece
+from stages.tokenizer.proposals import proposed_pieces
 from stages.tokenizer.special import special_ids
 
 _WELL_KNOWN = {
@@ -112,8 +112,8 @@ class Roles:
     """By role, and as `reserved_ID` what else is kept from text."""
     unsure: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Roles for which several pieces could be meant."""
-    proposed: dict[str, str] = field(default_factory=dict)
-    """Of roles that were not found, pieces of the file that could have them."""
+    found: Described | None = None
+    """What they were found in."""
 
     @property
     def sentinels(self) -> int:
@@ -155,22 +155,22 @@ def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
     order = {role: place for place, role in enumerate(special_ids())}
     ids = dict(sorted(ids.items(), key=lambda item: order.get(item[0], item[1] + len(order))))
     rest = sorted(found.controls - set(ids.values()))
-    proposed = dict(_proposals(found, ids))
-    return Roles(ids | {f"reserved_{number}": number for number in rest}, unsure, proposed)
+    return Roles(ids | {f"reserved_{number}": number for number in rest}, unsure, found)
 
 
-def _proposals(found: Described, ids: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield roles that are not found with pieces that could have them."""
-    wanted = {role: role for role in _WELL_KNOWN if role != "unk"} | {"sentinels": "sentinel_0"}
-    unknown, given = found.declared.get("unk"), set[int]()
-    for role in (role for role, first in wanted.items() if first not in ids):
-        shared = {number for other, number in ids.items() if {role, other} in _MAY_BE_ONE}
-        others = given if role in _WELL_KNOWN else set()  # sentinels are a row of pieces from 0 on
-        taken = (set(ids.values()) - shared) | others | ({unknown} if unknown is not None else set())
-        piece = proposed_piece(role, found.marks, taken)
-        if piece is not None:
-            yield role, piece
-            given |= {found.marks[piece]} - shared if piece in found.marks else set()
+def _proposals(roles: Roles, asked: Sequence[str]) -> dict[str, str]:
+    """Return pieces that roles could have which are asked for, and were not found."""
+    if roles.found is None:
+        return {}
+    marks, unknown = roles.found.marks, roles.found.declared.get("unk")
+    ids = {role: number for role, number in roles.ids.items() if not role.startswith("reserved_")}
+    never = {marks[piece] for pieces in roles.unsure.values() for piece in pieces}
+    never |= set() if unknown is None else {unknown}
+    taken = {
+        role: {number for other, number in ids.items() if {role, other} not in _MAY_BE_ONE} | never
+        for role in asked
+    }
+    return proposed_pieces(asked, marks, taken)
 
 
 def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str) -> Roles:
@@ -272,17 +272,17 @@ def require_roles(roles: Roles, names: Iterable[str], *, who: str, name: str) ->
         ConfigError: says what is missing, and how it is named.
     """
     needed = list(dict.fromkeys(names))
-    for role in needed:
-        if role in roles.ids:
-            continue
-        key = "sentinels" if role.startswith("sentinel") else role
+    missing = {role: "sentinels" if role.startswith("sentinel") else role for role in needed}
+    missing = {role: key for role, key in missing.items() if role not in roles.ids}
+    proposed = _proposals(roles, [*dict.fromkeys(missing.values())])
+    for role, key in missing.items():
         if role in roles.unsure:
             several = " and ".join(map(repr, roles.unsure[role]))
             way = f"has {several}; say which is meant"
             piece = roles.unsure[role][0]
         else:
             way = "has no piece known for it; name one, or its id"
-            piece = roles.proposed.get(key, "PIECE_{}" if key == "sentinels" else "PIECE")
+            piece = proposed.get(key, "PIECE_{}" if key == "sentinels" else "PIECE")
         raise ConfigError(
             f"{who} needs the special id {key!r}, and {name} {way}:"
             f' [tokenizer.special] {key} = "{piece}" (with quick: --special {key}={piece}), or train a'

@@ -83,10 +83,14 @@ def test_the_collator_shows_what_the_masks_of_the_loader_show(
         assert torch.equal(encoder[:, 0] & tokens[:, :, None], shown)
         return
     tokens = loaded["segment_ids"] >= 0
-    assert torch.equal(
-        mask[:, 0] & tokens[:, :, None], masks["attention_mask"][:, 0] & tokens[:, :, None]
-    )
-    assert mask[:, 0].any(dim=-1).all(), "padding sees something, or a softmax is over nothing"
+    shown = mask[:, 0] == 0
+    assert torch.equal(shown & tokens[:, :, None], masks["attention_mask"][:, 0] & tokens[:, :, None])
+    assert shown.any(dim=-1).all(), "padding sees something, or a softmax is over nothing"
+    assert (mask[:, 0][~shown] == torch.finfo(torch.float32).min).all(), "what is added to scores"
+    half = collate_of(code)(rows, torch.bfloat16)["attention_mask"]
+    assert half.dtype == torch.bfloat16
+    assert torch.equal(half == 0, mask == 0)
+    assert torch.isfinite(half).all()
     labels = loaded["labels"].clone()
     if plain.manifest.label_convention == "unshifted" and name != "prefix":
         labels[loaded["position_ids"] == 0] = IGNORED

@@ -3,6 +3,7 @@
 Nothing is guessed where two pieces could be meant; what is missing is said with the line that names it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -165,17 +166,48 @@ def test_what_is_missing_is_said_with_the_line_that_names_it() -> None:
         require_roles(roles, ["sentinel_0"], who="it", name="x.json")
 
 
+def proposed(pieces: Sequence[str], roles: Sequence[str]) -> list[str]:
+    """Return what is proposed for roles that are asked for together, one after the other."""
+    marks = {piece: number for number, piece in enumerate(pieces)}
+    said = []
+    for role in roles:  # each is named in the message once those before it are named in the run file
+        with pytest.raises(ConfigError) as refused:
+            require_roles(found(marks), [role, *roles], who="it", name="x.json")
+        said.append(str(refused.value).split(" --special ")[1].split("=")[1].split(")")[0])
+    return said
+
+
 def test_pieces_of_the_file_are_proposed_for_what_is_missing() -> None:
-    unused = {f"<unused{number}>": number for number in range(8)}
-    roles = found({**unused, "<|im_end|>": 8, "<|my_pad|>": 9, "[SEP]": 10, "[CLS]": 11})
-    proposed = ("eos", "bos", "pad", "mask", "fim_prefix", "mode_r", "sentinels")
-    assert [roles.proposed[role] for role in proposed] == [
-        *("<|im_end|>", "[CLS]", "<|my_pad|>", "<unused0>", "<unused1>", "<unused4>", "<unused{}>")
-    ]
-    for role, line in (("eos", "eos=<.im_end.>"), ("sentinel_0", "sentinels=<unused{}>")):
-        with pytest.raises(ConfigError, match=rf"--special {line}\), or train"):
-            require_roles(roles, [role], who="it", name="x.json")
-    assert found({"</s>": 3, "[SEP]": 4}).proposed == {"bos": "</s>"}
+    unused = [f"<unused{number}>" for number in range(8)]
+    pieces = [*unused, "<|im_end|>", "<|my_pad|>", "[SEP]", "[CLS]"]
+    assert proposed(pieces, ["eos", "pad"]) == ["<|im_end|>", "<|my_pad|>"]
+    assert proposed(pieces, ["mask"]) == proposed(pieces, ["mode_r"]) == ["<unused0>"]
+    assert proposed(pieces, ["bos"]) == ["[CLS]"]
+    assert proposed(pieces, ["sentinel_0"]) == ["<unused{}>"]
+    assert proposed(["</s>", "[SEP]"], ["bos"]) == ["</s>"]
+    assert proposed(["[SEP]"], ["sentinel_0"]) == ["PIECE_{}"]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ("[PREFIX]", "[MIDDLE]", "[SUFFIX]"),
+        ("<[fim-prefix]>", "<[fim-middle]>", "<[fim-suffix]>"),
+        ("<|code_prefix|>", "<|code_middle|>", "<|code_suffix|>"),
+        ("<PRE>", "<MID>", "<SUF>"),
+        ("<\uff5cfim\u2581begin\uff5c>", "<\uff5cfim\u2581end\uff5c>", "<\uff5cfim\u2581hole\uff5c>"),
+    ],
+)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_pieces_of_fim_are_proposed_for_fim_and_for_nothing_else(
+    pieces: tuple[str, ...], order: tuple[int, ...]
+) -> None:
+    roles = ["fim_prefix", "fim_middle", "fim_suffix"]
+    there = ["<|reserved_0|>", *(pieces[place] for place in order), "<|reserved_1|>", "<|x|>"]
+    assert proposed(there, roles) == [*pieces]
+    assert proposed(there, ["pad", *roles]) == ["<|reserved_0|>", *pieces]
+    assert proposed(pieces, ["mask"]) == ["PIECE"]
+    assert proposed([*pieces, "<|x|>"], ["eos"]) == ["<|x|>"]
 
 
 @pytest.mark.parametrize(

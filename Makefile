@@ -11,7 +11,8 @@
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
 #   make campaign  the tests, and the long forms of those of which `make test` runs a slice (some hours)
 #   make losses    the laws of what must not be lost in silence, in their long forms (half an hour)
-#   make clients   every export read by the real trainers' code, in environments of their own (minutes)
+#   make clients   every export read by the real trainers' code, in environments of their own, and every
+#                  model class of transformers under our masks (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
@@ -186,6 +187,7 @@ losses: setup
 
 clients: setup
 	$(BIN)/python clients/run.py --cache $(CLIENTS)
+	$(BIN)/python clients/masked_models.py
 
 bench: setup
 	$(BIN)/python benchmarks/kernels.py

@@ -15,8 +15,9 @@ GROUPS = {
         "open_sequence",
     ),
     "Tensors, masks and losses": (
-        *("Loader", "TorchtitanLoader", "to_iterable_dataset", "collate", "dense_masks"),
-        *("flex_block_masks", "masks_of", "cu_seqlens"),
+        *("Loader", "validation_loader", "TorchtitanLoader", "to_iterable_dataset", "collate"),
+        *("dense_masks", "model_masks", "refuse_boolean_mask", "flex_block_masks", "masks_of"),
+        "cu_seqlens",
         *("next_labels", "Loss", "causal_lm_loss", "masked_lm_loss", "pair_classification_loss"),
         *("replaced_token_loss", "electra_loss", "seq2seq_loss", "contrastive_loss", "duplicate_rows"),
     ),

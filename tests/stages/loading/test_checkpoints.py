@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend
@@ -43,7 +44,7 @@ def test_a_checkpoint_of_any_step_loads_in_a_new_loader(tmp_path: Path, made: st
     first, again = MAKES[made](rows), MAKES[made](rows)
     walk = first._loader.batches if made == "torchtitan" else first.batches  # noqa: SLF001  # to move it
     walk.advance(steps)
-    dcp.save({"loader": first}, checkpoint_id=tmp_path / "saved")
-    dcp.load({"loader": again}, checkpoint_id=tmp_path / "saved")
+    save({"loader": first}, checkpoint_id=tmp_path / "saved")
+    load({"loader": again}, checkpoint_id=tmp_path / "saved")
     assert again.state_dict() == first.state_dict()
     assert again.state_dict() != MAKES[made](rows).state_dict() or steps == 0

@@ -46,6 +46,6 @@ def test_some_descriptors_are_left_to_the_rest_of_the_process(
 def test_all_rows_are_read_with_few_descriptors(tmp_path: Path, workers: int) -> None:
     shards = tuple([[[10 + number, EOS]]] * 2 for number in range(SHARDS))
     path = write_dataset(tmp_path, shards)
-    command = [sys.executable, "-c", READ, path, "100", str(workers)]
+    command = [sys.executable, "-c", READ, str(path), "100", str(workers)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{2 * SHARDS}\n"), done.stderr[-3000:]

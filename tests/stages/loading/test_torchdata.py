@@ -56,3 +56,72 @@ def test_a_loader_goes_on_with_the_rows_that_are_left(
     assert (len(before), len(left)) == (TAKEN * 3, ROWS - TAKEN * 3)
     assert before + left == order(rows, EPOCH)
     assert sorted(before + left) == list(range(ROWS))
+
+
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize("order_of_calls", ["load, then set", "set, then load"])
+def test_the_state_of_the_end_of_an_epoch_goes_on_with_the_epoch_that_is_set(
+    tmp_path: Path, order_of_calls: str, workers: int, *, persistent: bool
+) -> None:
+    rows = numbered(tmp_path, ROWS)
+
+    def made() -> tuple[Batches, StatefulDataLoader[Tensors]]:
+        walk = Batches(rows, 3, last="pad")
+        kept = {"num_workers": workers, "persistent_workers": persistent}
+        return walk, StatefulDataLoader(walk, batch_size=None, **kept)
+
+    walk, loader = made()
+    epochs = []
+    for epoch in range(3):
+        walk.set_epoch(epoch)
+        epochs.append(given(loader))
+        if epoch == 1:
+            state = loader.state_dict()
+    assert epochs == [order(rows, epoch) for epoch in range(3)]
+    again, resumed = made()
+    if order_of_calls == "load, then set":
+        resumed.load_state_dict(state)
+        again.set_epoch(2)
+    else:
+        again.set_epoch(2)
+        resumed.load_state_dict(state)
+    assert given(resumed) == epochs[2]
+    again.set_epoch(3)
+    assert given(resumed) == order(rows, 3)
+
+
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_the_state_within_an_epoch_counts_although_the_epoch_is_set_again(
+    tmp_path: Path, workers: int, *, persistent: bool
+) -> None:
+    rows = numbered(tmp_path, ROWS)
+    kept = {"num_workers": workers, "persistent_workers": persistent}
+    walk = Batches(rows, 3, last="pad")
+    walk.set_epoch(EPOCH)
+    loader: StatefulDataLoader[Tensors] = StatefulDataLoader(walk, batch_size=None, **kept)
+    for taken in range(1, 8):
+        before = given(islice(loader, taken))
+        state = loader.state_dict()
+        again = Batches(rows, 3, last="pad")
+        resumed: StatefulDataLoader[Tensors] = StatefulDataLoader(again, batch_size=None, **kept)
+        resumed.load_state_dict(state)
+        again.set_epoch(EPOCH)
+        assert before + given(resumed) == order(rows, EPOCH)
+        if workers:
+            break
+
+
+def test_a_state_of_batches_read_by_number_is_loaded_by_who_asks_for_it(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, ROWS)
+    walk = Batches(rows, 3)
+    for step in range(len(walk)):
+        walk[step]
+    state = walk.state_dict()
+    assert state["read"] == len(walk)
+    again = Batches(rows, 3)
+    again.advance(2)
+    again.load_state_dict(state)
+    assert again.place() == (0, 0)
+    assert "read" not in walk.state_dict(2)
+    walk.advance()
+    assert "read" not in walk.state_dict()

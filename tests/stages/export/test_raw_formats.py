@@ -82,6 +82,15 @@ def test_nanogpt_has_the_bytes_of_its_table(tmp_path: Path) -> None:
     assert pickle.loads(files["meta.pkl"]) == {"vocab_size": 300}  # noqa: S301  # our own
 
 
+def test_nanogpt_says_which_of_the_files_that_it_needs_is_not_there(tmp_path: Path) -> None:
+    source = tiny(tmp_path / "run")
+    assert source.split == "train"
+    notes = FORMATS["nanogpt"].notes([source])
+    assert [note for note in notes if "val.bin" in note] == [notes[0]]
+    assert "set validation.fraction" in notes[0]
+    assert not any("train.bin" in note for note in notes)
+
+
 def test_nanogpt_says_once_how_many_ids_there_are_however_many_splits(tmp_path: Path) -> None:
     path = build_dataset(tmp_path / "run", {"train": DOCUMENTS, "validation": DOCUMENTS[:1]})
     files = ExportFiles(tmp_path / "out", {})

@@ -8,9 +8,10 @@ import torch
 
 from stages.errors import ConfigError
 from stages.loading.attention import dense_masks
-from stages.loading.batches import padded
+from stages.loading.batches import Batches, padded
 from stages.loading.collate import collate
 from stages.loading.dataset import Batch, open_dataset
+from stages.loading.losses import causal_lm_loss
 from tests.stages.loading.test_dataset import ROWS, write_dataset
 
 CAUSAL = "causal_within_document"
@@ -148,3 +149,36 @@ def test_a_batch_of_padding_alone_has_one_sequence_of_one_token(tmp_path: Path, 
     if attention == CAUSAL:
         assert got["cu_seqlens"].tolist() == [0, 1]  # type: ignore[union-attr]
         assert got["position_ids"].tolist() == [0]  # type: ignore[union-attr]
+
+
+def gradient_of(batches: list[Batch]) -> torch.Tensor:
+    """Return the gradient of what ranks are trained on together: their losses by the labels of all."""
+    torch.manual_seed(0)
+    model = torch.nn.Embedding(300, 300)
+    losses = []
+    for batch in batches:
+        flat = collate(batch, CAUSAL, masks="varlen")
+        ids, labels, positions = (flat[name] for name in ("input_ids", "labels", "position_ids"))
+        assert isinstance(ids, torch.Tensor)
+        assert isinstance(labels, torch.Tensor)
+        assert isinstance(positions, torch.Tensor)
+        labels = labels.masked_fill(positions == 0, -100)
+        losses.append(causal_lm_loss(model(ids)[None], labels[None]))
+        assert torch.isfinite(losses[-1].value)
+    labelled = sum(loss.labels for loss in losses)
+    torch.stack([loss.total for loss in losses]).sum().div(labelled).backward()  # type: ignore[no-untyped-call]
+    assert model.weight.grad is not None
+    return model.weight.grad
+
+
+def test_ranks_of_which_one_has_padding_alone_train_as_one_rank(tmp_path: Path) -> None:
+    documents = [[[10 + number, 40 + number, 2]] for number in range(13)]
+    rows = open_dataset(write_dataset(tmp_path, (documents,)))
+    together = Batches(rows, 6, last="pad")
+    ranks = [Batches(rows, 2, rank=rank, world_size=3, last="pad") for rank in range(3)]
+    alone = 0
+    for step in range(len(together)):
+        batches = [rank[step] for rank in ranks]
+        alone += sum(bool((batch["segment_ids"] < 0).all()) for batch in batches)
+        torch.testing.assert_close(gradient_of(batches), gradient_of([together[step]]))
+    assert alone == 2

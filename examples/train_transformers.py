@@ -65,7 +65,7 @@ class Columns:
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         """Return tensors by the names of forward's arguments."""
-        columns = collate(batch, self._attention)
+        columns = collate(batch, self._attention, dtype=torch.float32)  # that of the models below
         taken = {name: columns[name] for name in ("input_ids", "labels")}
         if self._kind == "span_corruption":
             width = np.arange(batch["input_ids"].shape[1])

@@ -31,7 +31,7 @@ class Blend:
 
     Args:
         datasets: of one tokenizer and one shape of rows. The blend begins with the first row of the
-            epoch that each of them is in; a later `set_epoch` of a dataset does not move the blend.
+            epoch that each of them is in. A later `set_epoch` of a dataset does not move the blend.
         weights: the share of rows of each, as whole numbers or decimals: 7, 2, 1 or 0.7, 0.2, 0.1.
         rows: positions of an epoch of the blend; None: as many as the datasets have rows.
 

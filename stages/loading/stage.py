@@ -49,8 +49,8 @@ class Stage:
     """Rows, and how long a trainer gets them: `epochs`, `steps` or `tokens`; none of them is one epoch.
 
     Args:
-        rows: a dataset, or a Blend; the stage begins with the first row of the epoch that it is in, or
-            that each dataset of the Blend was in when the Blend was made.
+        rows: a dataset, or a Blend. The stage begins with the first row of the epoch that the dataset
+            is in. A Blend begins in the epochs that its datasets were in when it was made.
         batch_size: rows of a batch of each rank.
         epochs: passes over the rows, above 0, in whole or in part: 2, 0.25.
         steps: batches of every rank, at least 1.

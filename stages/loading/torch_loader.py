@@ -64,8 +64,8 @@ class Loader(Generic[Walked]):
             must be a function of a module.
         start: how workers start; None takes torch's default.
         pin_memory: whether tensors are in pinned memory, from which a GPU copies while it computes.
-        restart: whether each iteration begins anew with the first batch of the epoch in which `batches`
-            was made, as a validation must.
+        restart: whether each iteration begins again with the first batch of the epoch in which
+            `batches` was made, as a validation must.
 
     Raises:
         ConfigError: workers could not send batches, since the path of the folder for temporary files is

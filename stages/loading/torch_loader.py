@@ -224,6 +224,14 @@ class Loader(Generic[Walked]):
             self._loader = None
             raise
 
+    def close(self) -> None:
+        """End the workers; the next loop starts others and begins where this loader stands.
+
+        Without it, workers end with the loader. If something refers to it in a circle, as trainers of
+        Lightning do, torch then waits 5 s for each worker.
+        """
+        self._loader = None
+
     def state_dict(self) -> WalkState:
         """Return the state, from which a loader of any number of workers and ranks continues."""
         return self.batches.state_dict()

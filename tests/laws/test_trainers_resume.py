@@ -188,6 +188,7 @@ def by_lightning(case: Case, resumed: Path | None, *, save: bool) -> list[Step]:
     )
     validation = shardmill.validation_loader(shardmill.open_dataset(case.path), 20, collate=of_ids)
     trainer.fit(module, loader, validation, ckpt_path=None if resumed is None else str(resumed))
+    loader.close()
     return module.net.steps
 
 

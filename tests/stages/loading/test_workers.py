@@ -263,6 +263,20 @@ def test_a_trainer_that_sets_its_epoch_does_not_undo_a_loaded_state(
     assert firsts(loader) == epochs[2]
 
 
+def test_a_loader_that_was_closed_has_no_workers_and_goes_on_with_new_ones(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 30)
+    expected = firsts(Loader(Batches(rows, 3)))
+    loader = Loader(Batches(rows, 3), num_workers=2)
+    batches = iter(loader)
+    got = firsts(islice(batches, 4))  # type: ignore[arg-type]
+    first = set(multiprocessing.active_children())
+    assert len(first) == 2
+    batches.close()  # type: ignore[attr-defined]
+    loader.close()
+    assert not first & set(multiprocessing.active_children())
+    assert got + firsts(loader) == expected
+
+
 def test_tensors_are_pinned_where_there_is_a_gpu_to_pin_them_for(tmp_path: Path) -> None:
     loader = Loader(Batches(numbered(tmp_path, 4), 4), pin_memory=True)
     if torch.cuda.is_available():

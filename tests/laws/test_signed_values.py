@@ -3,6 +3,7 @@
 A slice of benchmarks/signed_values.py.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ UNKNOWN = (
     *("decontaminate/index/", "scan/", "commits/scan/"),
     *("ingest/", "commits/ingest/"),
     *("tokenizer/", "commits/tokenizer/"),
+    "commits/dedup/partitions.json",
 )
-"""Made from files beside the run, which verify does not have; or measured by what tests keep."""
+"""Made from files beside the run, which verify does not have; measured by what tests keep; or a number
+on which no result depends."""
 STATED = [
     Case("dedup/removed.parquet", "kept_own_id"),
     Case("dedup/removed.parquet", "similarity"),
@@ -44,6 +47,14 @@ def test_a_value_that_is_signed_again_is_named(case: Case, run: Path) -> None:
     looked = looked_at(run, case)
     assert looked.outcome == NAMED, looked
     assert "made again" in looked.said
+
+
+def test_where_a_unit_of_ingest_begins_in_its_file_is_where_the_one_before_ended(run: Path) -> None:
+    begins = [case for case in cases_of(run) if re.fullmatch(r"/covered/.*/0", case.where)]
+    assert begins
+    looked = looked_at(run, begins[0])
+    assert looked.outcome == NAMED, looked
+    assert "positions 0 to 1 were read by no unit" in looked.said
 
 
 def test_any_value_of_any_table_or_record_is_named(run: Path) -> None:

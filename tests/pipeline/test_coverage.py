@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.inputs.files import InputFile
-from pipeline.steps.ingest.coverage import Covered, require_chain, require_whole_files
+from pipeline.steps.ingest.coverage import (
+    Covered,
+    require_chain,
+    require_chains,
+    require_whole_files,
+)
 from stages.errors import VerificationError
 
 NAME = "sources.web: /corpus/a.jsonl"
@@ -54,6 +59,25 @@ class Read:
 
     covered: dict[str, Covered]
     source: str = "web"
+
+
+def test_records_of_a_finished_run_are_chains_wherever_their_files_end() -> None:
+    whole = [
+        Read({"a": (40, 90), "b": (0, 7)}),
+        Read({"a": (0, 40)}),
+        Read({"a": (0, 5)}, source="other"),
+    ]
+    require_chains(whole)
+    for wrong, said in (
+        (Read({"a": (91, 95)}), "a: positions 90 to 91 were read by no unit"),
+        (Read({"b": (6, 9)}), "b: positions 6 to 7 were read twice"),
+        (
+            Read({"c": (1, 9)}),
+            "c: positions 0 to 1 were read by no unit; if no record of ingest was changed",
+        ),
+    ):
+        with pytest.raises(VerificationError, match=said):
+            require_chains([*whole, wrong])
 
 
 def test_each_file_is_held_to_its_own_units() -> None:

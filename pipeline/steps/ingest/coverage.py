@@ -16,7 +16,7 @@ Covered = tuple[int, int]
 """The first position of a unit in a file, and the one after its last."""
 
 
-_BUG = "this is a bug, please report it with the log"
+_BUG = "if no record of ingest was changed, this is a bug: please report it with the log"
 
 
 class CoveredUnit(Protocol):
@@ -41,12 +41,28 @@ def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]
     Raises:
         VerificationError: a part of a file was read by no unit, or by two.
     """
+    covered = _by_file(units)
+    for file in files:
+        require_chain(covered.get((file.source, file.path), []), end=file.end, name=file.label)
+
+
+def require_chains(units: Iterable[CoveredUnit]) -> None:
+    """Hold the records of a finished run to such chains, where the files and their ends are not known.
+
+    Raises:
+        VerificationError: a part of a file was read by no unit, or by two.
+    """
+    for (_, path), parts in _by_file(units).items():
+        require_chain(sorted(parts), end=None, name=path)
+
+
+def _by_file(units: Iterable[CoveredUnit]) -> dict[tuple[str, str], list[Covered]]:
+    """Return what units covered of each file, by its source and path."""
     covered: dict[tuple[str, str], list[Covered]] = {}
     for unit in units:
         for path, part in unit.covered.items():
             covered.setdefault((unit.source, path), []).append(part)
-    for file in files:
-        require_chain(covered.get((file.source, file.path), []), end=file.end, name=file.label)
+    return covered
 
 
 def require_chain(units: Sequence[Covered], *, end: int | None, name: str) -> None:

@@ -18,7 +18,7 @@ from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.compared import compared_columns
-from pipeline.steps.ingest.coverage import require_whole_files
+from pipeline.steps.ingest.coverage import require_chains, require_whole_files
 from pipeline.steps.ingest.filtering import Sample, least_samples
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
 from pipeline.steps.ingest.reading import InputPart
@@ -255,6 +255,7 @@ def _work(job: Job) -> Work[IngestRecord]:
 def _ended(job: Job, commits: Mapping[str, Commit]) -> Whole[IngestRecord]:
     """Return what the units come to, in canonical order."""
     parts = read_all(commits, PartRecord)
+    require_chains(parts.values())
     return Whole(_summed(job, parts), flows_of(parts))
 
 

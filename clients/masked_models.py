@@ -7,7 +7,8 @@ weights drawn at random, at each attention that it has, in float32 and bfloat16.
 and padding goes through it. Then:
 
     leak      how far the logits of a document move when tokens that it may not see change: must be 0
-    alone     how far they are from those of the document alone in the model, of the largest logit
+    alone     how far they are from those of the document alone under the model's own mask, of the
+              largest logit
 
 A class that cannot be equal is named with the reason. Exit code 1 if one leaks or differs without a
 known reason, or nothing was compared.
@@ -140,13 +141,11 @@ def alone(batch: Mapping[str, Tensor], begin: int, end: int) -> dict[str, Tensor
     return row | {"segment_ids": torch.zeros_like(row["segment_ids"])}
 
 
-def logits_of(model: nn.Module, batch: Mapping[str, Tensor], attention: str) -> Tensor:
-    """Return the logits (L, V) of a row under its mask, in float32."""
+def logits_of(model: nn.Module, batch: Mapping[str, Tensor], attention: str | None) -> Tensor:
+    """Return the logits (L, V) of a row under its mask, or under the model's own, in float32."""
     known = inspect.signature(model.forward).parameters
-    arguments: dict[str, Any] = {
-        "input_ids": batch["input_ids"],
-        **shardmill.model_masks(model, batch, attention),
-    }
+    masks = {} if attention is None else shardmill.model_masks(model, batch, attention)
+    arguments: dict[str, Any] = {"input_ids": batch["input_ids"], **masks}
     for name in ("position_ids", "decoder_input_ids"):
         if name in known and name in batch:
             arguments[name] = batch[name]
@@ -167,7 +166,8 @@ def compare(model: nn.Module, attention: str, kernel: str, dtype: torch.dtype) -
         for changed in hidden_from(batch, attention, begin, end):
             moved = logits_of(model, changed, attention)
             leak = max(leak, (moved - whole)[changed["kept"][0]].abs().max().item())
-        found = logits_of(model, alone(batch, begin, end), attention)
+        own = None if "prefix" not in attention else attention  # models have no mask for a prefix
+        found = logits_of(model, alone(batch, begin, end), own)
         distance = max(distance, (found - whole[begin:end]).abs().max().item())
     largest = whole[batch["segment_ids"][0] >= 0].abs().max().item()
     known = known_reason(model, leak / largest)
@@ -225,7 +225,7 @@ def compare_pairs(model: nn.Module, kernel: str, dtype: torch.dtype) -> Line:
     return Line(name, kernel, attention, str(dtype).split(".")[1], leak, distance)
 
 
-def small_configs(model_type: str) -> Iterator[Any]:
+def small_configs(task: str, model_type: str) -> Iterator[Any]:
     """Yield settings of small models of a type, the next with fewer names set than the last."""
     config = AutoConfig.for_model(model_type)
     fixed = {name for name in SMALL if isinstance(getattr(type(config), name, None), property)}
@@ -235,6 +235,8 @@ def small_configs(model_type: str) -> Iterator[Any]:
             for name, value in (SMALL | SPECIAL.get(model_type, {})).items()
             if name not in fixed and name not in without and number_of(config, name) is not None
         } | forced
+        if task == "causal" and number_of(config, "is_decoder") is not None:
+            known["is_decoder"] = True  # else BERT's kind attends to both sides
         kinds = number_of(config, "layer_types")
         if isinstance(kinds, list) and not isinstance(
             getattr(type(config), "layer_types", None), property
@@ -300,7 +302,7 @@ def first_that_computes(
     """Return a small model of a class, or None and the reason why none was made."""
     note = ""
     try:
-        for config in small_configs(model_type):
+        for config in small_configs(task, model_type):
             model, note = tried(name, config, kernel, task)
             if model is not None:
                 return model, ""

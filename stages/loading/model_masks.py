@@ -45,6 +45,8 @@ _MIXING = {
 
 Source: `make clients`, which runs every class of transformers 5.24 (clients/masked_models.py).
 """
+_UNUSED_WINDOW = {"moshi"}
+"""Types of models whose settings name a window that no layer has."""
 _WRAPPERS = ("module", "_orig_mod")
 """Where DDP and torch.compile keep the model that they wrap."""
 
@@ -171,6 +173,8 @@ def _kinds_of_layers(model: nn.Module, *, both_ways: bool) -> Iterator[tuple[str
     """Yield the kinds of a model's layers, each with what makes the rule of its window."""
     config = _config(model)
     size, chunk = getattr(config, "sliding_window", None), getattr(config, "attention_chunk_size", None)
+    if getattr(config, "model_type", None) in _UNUSED_WINDOW:
+        size = None
     kinds = getattr(config, "layer_types", None) or [_FULL if size is None else _SLIDING]
     windows: dict[str, _Window | None] = {_FULL: None}
     if size is not None:

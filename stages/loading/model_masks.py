@@ -25,9 +25,9 @@ from stages.loading.masks import ENCODER_DECODER, column, self_attention
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
-Mask = Union[Tensor, "BlockMask"]
+OneMask = Union[Tensor, "BlockMask"]
 _Window = Callable[[Mapping[str, Tensor], torch.device], Rule]
-ModelMasks = dict[str, Mask | dict[str, Mask]]
+ModelMasks = dict[str, OneMask | dict[str, OneMask]]
 _WITHOUT_MASKS = ("flash_attention_2", "flash_attention_3", "flash_attention_4")
 _OF_PADDING = 2
 """Axes of a mask that says where a row has tokens; models take it in whatever dtype."""
@@ -94,7 +94,7 @@ def model_masks(
     grid = grid_of(batch, attention, device)
     dtype = _computed_in(model, grid.device)
     both_ways = self_attention(attention).both_ways
-    masks: dict[str, Mask] = {}
+    masks: dict[str, OneMask] = {}
     for kind, window in _kinds_of_layers(model, both_ways=both_ways):
         narrowed = grid if window is None else grid.narrowed(window(batch, grid.device))
         if kernel == "flex_attention":
@@ -106,7 +106,7 @@ def model_masks(
     return {"attention_mask": masks}
 
 
-def refuse_boolean_mask(model: nn.Module, attention_mask: Mask | Mapping[str, Mask]) -> None:
+def refuse_boolean_mask(model: nn.Module, attention_mask: OneMask | Mapping[str, OneMask]) -> None:
     """Refuse a mask that the model's attention would add to its scores as 0 and 1.
 
     >>> refuse_boolean_mask(model, batch["attention_mask"])

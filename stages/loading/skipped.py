@@ -11,15 +11,31 @@ position and state are those of the batches that came out.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Protocol, TypeVar
 
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-if TYPE_CHECKING:
-    from stages.loading.torch_loader import Loader
+from stages.loading.walk import Walk
 
 _Item = TypeVar("_Item")
+
+
+class ReadsByPass(Protocol):
+    """A `Loader`, as far as it is used here."""
+
+    @property
+    def batches(self) -> Walk:
+        """Where it stands."""
+
+    def __len__(self) -> int:
+        """Batches of a whole pass."""
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        """Yield what is left."""
+
+    def go_to_pass(self, number: int) -> None:
+        """Go to the beginning of a pass."""
 
 
 class PassNumbers(Sampler[list[int]]):
@@ -29,7 +45,7 @@ class PassNumbers(Sampler[list[int]]):
         loader: whose batches they are.
     """
 
-    def __init__(self, loader: "Loader[Any]") -> None:
+    def __init__(self, loader: ReadsByPass) -> None:
         self._loader = loader
 
     def __len__(self) -> int:
@@ -55,7 +71,7 @@ class SkippedPass(Dataset[dict[str, Tensor]]):
         loader: that reads them. It moves behind each batch that is given.
     """
 
-    def __init__(self, loader: "Loader[Any]") -> None:
+    def __init__(self, loader: ReadsByPass) -> None:
         self._loader = loader
         self._next = -1
         self._batches: Iterator[dict[str, Tensor]] = iter(())

@@ -161,25 +161,33 @@ def compare(model: nn.Module, attention: str, kernel: str, dtype: torch.dtype) -
     name = type(model).__name__
     batch = batch_of(1)
     whole = logits_of(model, batch, attention)
-    leak = distance = 0.0
+    leak, apart = 0.0, []
     for begin, end in spans():
         for changed in hidden_from(batch, attention, begin, end):
             moved = logits_of(model, changed, attention)
             leak = max(leak, (moved - whole)[changed["kept"][0]].abs().max().item())
         own = None if "prefix" not in attention else attention  # models have no mask for a prefix
         found = logits_of(model, alone(batch, begin, end), own)
-        distance = max(distance, (found - whole[begin:end]).abs().max().item())
+        apart.append((found - whole[begin:end]).abs().max().item())
     largest = whole[batch["segment_ids"][0] >= 0].abs().max().item()
-    known = known_reason(model, leak / largest)
-    return Line(name, kernel, attention, str(dtype).split(".")[1], leak, distance / largest, known=known)
+    known = known_reason(model, leak / largest, [one / largest <= BOUNDS[dtype] for one in apart])
+    distance = max(apart) / largest
+    return Line(name, kernel, attention, str(dtype).split(".")[1], leak, distance, known=known)
 
 
-def known_reason(model: nn.Module, leak: float) -> str:
-    """Return why a class cannot give the logits of a document alone; nothing if it can."""
+def known_reason(model: nn.Module, leak: float, equal: Sequence[bool]) -> str:
+    """Return why a class cannot give the logits of documents alone, if that explains what was found.
+
+    Args:
+        model: of the class.
+        leak: of the largest logit.
+        equal: of each document, whether its logits are those of it alone. Positions that are counted
+            through the row are right in the first.
+    """
     if "position_ids" not in inspect.signature(model.forward).parameters:
-        return NO_POSITIONS if leak == 0 else ""
+        return NO_POSITIONS if leak == 0 and equal[0] else ""
     experts = any("expert" in name for name, _ in model.named_modules())
-    return EXPERTS if experts and leak < ROUNDING else ""
+    return EXPERTS if experts and leak < ROUNDING and all(equal) else ""
 
 
 def hidden_from(

@@ -72,34 +72,26 @@ def test_every_class_is_among_those_that_are_compared(models: ModuleType) -> Non
     assert len(named) > 150
 
 
+SIZES = {
+    "hidden_size": 48,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+"""Of the tiny models."""
+
+
 def llama(kernel: str, vocabulary: int) -> Any:
     """Return a tiny Llama."""
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=48,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        attn_implementation=kernel,
-    )
-    return LlamaForCausalLM(config)
+    return LlamaForCausalLM(LlamaConfig(**SIZES, vocab_size=vocabulary, attn_implementation=kernel))
 
 
 def gemma(_: str, vocabulary: int) -> Any:
     """Return a tiny Gemma 2, which attends eagerly and has a window shorter than documents."""
     torch.manual_seed(0)
-    config = Gemma2Config(
-        vocab_size=vocabulary,
-        hidden_size=48,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=12,
-        sliding_window=8,
-    )
-    return Gemma2ForCausalLM(config)
+    own = {"num_key_value_heads": 2, "head_dim": 12, "sliding_window": 8}
+    return Gemma2ForCausalLM(Gemma2Config(**SIZES, **own, vocab_size=vocabulary))
 
 
 @pytest.fixture(scope="module")

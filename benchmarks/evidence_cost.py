@@ -5,7 +5,7 @@ r"""The cost of evidence that is made again: CPU seconds of a run with it and wi
 
 Each turn is a process that makes the run of the defaults, without workers and without learning, in a
 folder of its own. `with` does all that a run does; `without` leaves out what `decode` and `verify` make
-again. Then `verify` looks at a run as it is. Also told: the CPU seconds of what is done again, by the
+again. Once `verify` looks at a run as it is. Also told: the CPU seconds of what is done again, by the
 function that does it.
 """
 
@@ -127,18 +127,20 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, list[dict[str, Any]]] = {"with": [], "without": [], "verify": []}
     for number in range(arguments.turns):
         order = ("with", "without") if number % 2 else ("without", "with")
-        for name in (*order, "verify"):
+        for name in (*order, *(["verify"] if number == 0 else [])):
             call = [sys.executable, __file__, *given, "--turn", name]
             done = subprocess.run(call, capture_output=True, text=True, check=True)  # noqa: S603  # ours
             found[name].append(json.loads(done.stdout.splitlines()[-1]))
             print(f"{name:<8} {found[name][-1]['cpu']:8.1f} CPU s", flush=True)
-    pairs = zip(found["with"], found["without"], strict=True)
+    pairs = [
+        one["cpu"] / other["cpu"] - 1 for one, other in zip(found["with"], found["without"], strict=True)
+    ]
     last = found["with"][-1]
     content: dict[str, Any] = {
         name: round(median(one["cpu"] for one in turns), 2) for name, turns in found.items()
     }
-    content["pairs"] = [f"{one['cpu'] / other['cpu'] - 1:+.2%}" for one, other in pairs]
-    content["median of pairs"] = f"{content['with'] / content['without'] - 1:+.2%}"
+    content["pairs"] = [f"{pair:+.2%}" for pair in pairs]
+    content["median of pairs"] = f"{median(pairs):+.2%}"
     again = median(sum(one["again"].values()) for one in found["with"])
     content["made again"] = f"{again:.2f} CPU s, {again / content['without']:.2%}"
     content["of which"] = {name: round(value, 2) for name, value in sorted(last["again"].items())}

@@ -33,7 +33,8 @@ from damaged_run import make_run
 from file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, Undo, cases_of, damaged
 
 from pipeline.report.content import RunReport
-from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.session.session import RunRequest, run_session
+from pipeline.session.verifying import verify_session
 from stages.errors import ShardmillError
 
 FILE, FOLDER, STEP = NAMED = ("file", "folder", "step")

@@ -1,16 +1,18 @@
-r"""The cost of evidence that is made again: CPU seconds of a run with it and without it, in turns.
+r"""The cost of evidence that is made again: CPU seconds of a run with it and without it, in pairs.
 
     python benchmarks/evidence_cost.py 'CORPUS/*.jsonl.gz' WORK --turns 3 --json cost.json
     python benchmarks/evidence_cost.py 'CORPUS/*.jsonl.gz' WORK --methods         every method of dedup
 
-Each turn is a process that makes the run of the defaults, without workers and without learning, in a
-folder of its own. `with` does all that a run does; `without` leaves out what `decode` and `verify` make
-again. Once `verify` looks at a run as it is. Also told: the CPU seconds of what is done again, by the
-function that does it.
+Each turn is two processes side by side, each on a core of its own, so that what slows the machine slows
+both; the cores are exchanged from turn to turn. Each makes the run of the defaults, without workers and
+without learning, in a folder of its own. `with` does all that a run does; `without` leaves out what
+`decode` and `verify` make again. At the end `verify` looks at a run as it is. Also told: the CPU seconds
+of what is done again, by the function that does it.
 """
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -24,7 +26,8 @@ from typing import Any
 from door_material import tell
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.session.session import RunRequest, run_session
+from pipeline.session.verifying import verify_session
 from pipeline.steps.again import choice
 from pipeline.steps.decode import step as decode
 from pipeline.steps.findings import CheckRecord
@@ -56,6 +59,7 @@ def run_file(paths: list[str], *, methods: bool) -> RunFile:
 
 def turn(arguments: argparse.Namespace) -> None:
     """Do what one process does, and print its CPU seconds as JSON."""
+    os.sched_setaffinity(0, {arguments.core})
     corpus = Path(arguments.corpus)
     output = arguments.work / arguments.turn
     _count_tasks()
@@ -125,13 +129,15 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Let the processes take turns, and return the medians."""
     given = [arguments.corpus, str(arguments.work), *(["--methods"] if arguments.methods else [])]
     found: dict[str, list[dict[str, Any]]] = {"with": [], "without": [], "verify": []}
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < len(("with", "without")):
+        sys.exit("two processes run side by side: this needs two cores")
     for number in range(arguments.turns):
         order = ("with", "without") if number % 2 else ("without", "with")
-        for name in (*order, *(["verify"] if number == 0 else [])):
-            call = [sys.executable, __file__, *given, "--turn", name]
-            done = subprocess.run(call, capture_output=True, text=True, check=True)  # noqa: S603  # ours
-            found[name].append(json.loads(done.stdout.splitlines()[-1]))
-            print(f"{name:<8} {found[name][-1]['cpu']:8.1f} CPU s", flush=True)
+        running = [_started(name, given, core) for core, name in zip(cores, order, strict=False)]
+        for name, process in zip(order, running, strict=True):
+            found[name].append(_told(name, process))
+    found["verify"].append(_told("verify", _started("verify", given, cores[0])))
     pairs = [
         one["cpu"] / other["cpu"] - 1 for one, other in zip(found["with"], found["without"], strict=True)
     ]
@@ -155,6 +161,22 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     return content
 
 
+def _started(name: str, given: list[str], core: int) -> subprocess.Popen[str]:
+    """Start a process on a core."""
+    call = [sys.executable, __file__, *given, "--turn", name, "--core", str(core)]
+    return subprocess.Popen(call, stdout=subprocess.PIPE, text=True)  # noqa: S603  # ours
+
+
+def _told(name: str, process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Wait for a process, and return what it printed."""
+    printed, _ = process.communicate()
+    if process.returncode:
+        sys.exit(f"{name}: ended with {process.returncode}")
+    told: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    print(f"{name:<8} {told['cpu']:8.1f} CPU s", flush=True)
+    return told
+
+
 def main() -> int:
     """Measure and print, or do one turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -164,6 +186,7 @@ def main() -> int:
     parser.add_argument("--methods", action="store_true", help="every method of dedup, and cuts")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     parser.add_argument("--turn", help=argparse.SUPPRESS)
+    parser.add_argument("--core", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.turn:
         turn(arguments)

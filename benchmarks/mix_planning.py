@@ -109,7 +109,7 @@ def mixes(sources: int) -> Iterator[tuple[str, DatasetMix, str | None]]:
 
 def measure(root: Path, units: Sequence[Unit], sources: int) -> list[dict[str, Any]]:
     """Count and plan each mix; return what it took."""
-    worker, watch, figures = Worker(root, "a"), PeakWatch(), []
+    worker, watch, figures = Worker(root, root / "tmp/a"), PeakWatch(), []
     watch.start()
     for number, (title, mix, weights) in enumerate(mixes(sources)):
         name = f"d{number}"

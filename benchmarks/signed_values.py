@@ -32,7 +32,8 @@ from door_material import WORDS, campaign_main
 from file_damages import Undo, committed_files
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.session.session import RunRequest, run_session
+from pipeline.session.verifying import verify_session
 from pipeline.steps.again import choice
 from stages.config import canonical_json
 

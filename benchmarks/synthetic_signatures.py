@@ -170,7 +170,7 @@ def keep(root: Path, folder: Path) -> None:
 
 def measure(root: Path, units: tuple[Unit, ...]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Do all phases; return what each took, and the record of the decision."""
-    worker, watch, record = Worker(root, "a"), PeakWatch(), dict[str, Any]()
+    worker, watch, record = Worker(root, root / "tmp/a"), PeakWatch(), dict[str, Any]()
     watch.start()
     figures = []
     for title, function, payloads in phases(units):

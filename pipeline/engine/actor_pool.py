@@ -21,18 +21,21 @@ class ActorPool:
 
     Args:
         root: the run's folder, the same path on every node.
-        attempt: this run of the program.
+        temporary: folder of unfinished files, of this run of the program alone, the same
+            path on every node.
         resources: how many actors, where, and their memory.
         progress: tells people.
     """
 
-    def __init__(self, root: Path, attempt: str, resources: WorkerResources, progress: Progress) -> None:
+    def __init__(
+        self, root: Path, temporary: Path, resources: WorkerResources, progress: Progress
+    ) -> None:
         self.workers = resources.workers
         """Actors that there may be, besides those with a task or a GPU of their own."""
         self.actors: list[Actor] = []
         self.nodes: list[str] = []
         self.num_gpus = 0
-        self._place = root, attempt
+        self._place = root, temporary
         self._resources = resources
         self._progress = progress
         self._own_node = ""

@@ -100,13 +100,14 @@ class Actor:
 
 
 def start_actor(
-    root: Path, attempt: str, node: str, *, alone: Item | None = None, num_gpus: float = 0.0
+    root: Path, temporary: Path, node: str, *, alone: Item | None = None, num_gpus: float = 0.0
 ) -> Actor:
     """Start an actor; Ray never starts one again by itself: the driver decides.
 
     Args:
         root: the run's folder, the same path on every node.
-        attempt: this run of the program.
+        temporary: folder of unfinished files, of this run of the program alone, the same
+            path on every node.
         node: where it is to be, by Ray's name.
         alone: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
@@ -118,7 +119,7 @@ def start_actor(
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )(RayWorker)
-    handle = kind.remote(root, attempt)
+    handle = kind.remote(root, temporary)
     return Actor(handle, handle.hello.remote(), node, alone, num_gpus)
 
 

@@ -51,7 +51,8 @@ class Dataflow:
 
     Args:
         root: the run's folder, the same path on every node.
-        attempt: this run of the program.
+        temporary: folder of unfinished files, of this run of the program alone, the same
+            path on every node.
         resources: how many actors, where, and their memory.
         book: what is committed.
         progress: tells people.
@@ -61,19 +62,19 @@ class Dataflow:
     def __init__(
         self,
         root: Path,
-        attempt: str,
+        temporary: Path,
         resources: WorkerResources,
         book: Book,
         *,
         progress: Progress,
         watch: MemoryWatch,
     ) -> None:
-        self._pool = ActorPool(root, attempt, resources, progress)
+        self._pool = ActorPool(root, temporary, resources, progress)
         self._memory = resources.memory
         self._book = book
         self._progress = progress
         self._watch = watch
-        self._here = Worker(root, attempt)
+        self._here = Worker(root, temporary)
         self._told: set[str] = set()
         self._checked = 0.0
         self._begin([])

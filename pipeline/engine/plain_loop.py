@@ -17,16 +17,16 @@ class PlainLoop:
 
     Args:
         root: the run's folder.
-        attempt: this run of the program.
+        temporary: folder of unfinished files, of this run of the program alone.
         book: what is committed.
         memory: `resources.memory`, bytes.
         watch: says when memory runs short; then the run stops.
     """
 
     def __init__(
-        self, root: Path, attempt: str, book: Book, *, memory: int, watch: MemoryWatch | None = None
+        self, root: Path, temporary: Path, book: Book, *, memory: int, watch: MemoryWatch | None = None
     ) -> None:
-        self._worker = Worker(root, attempt)
+        self._worker = Worker(root, temporary)
         self._memory = memory
         self._book = book
         self._watch = watch

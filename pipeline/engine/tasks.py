@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.state.commits import Outcome
-from pipeline.state.storage import TEMPORARY
 from pipeline.system.disk_faults import named
 from pipeline.system.memory_release import release_freed_memory
 from stages.config import Config
@@ -98,17 +97,17 @@ class Worker:
 
     Args:
         root: the run's folder.
-        attempt: name of this run of the program; its files under tmp/ are nobody else's.
+        temporary: folder of unfinished files, of this run of the program alone.
     """
 
-    def __init__(self, root: Path, attempt: str) -> None:
+    def __init__(self, root: Path, temporary: Path) -> None:
         self._root = root
-        self._attempt = attempt
+        self._temporary = temporary
         self._cache: dict[str, Any] = {}
 
     def run(self, task: Task) -> Outcome:
         """Do one task and bring its files to the disk."""
-        folder = self._root / TEMPORARY / self._attempt / task.step / task.unit
+        folder = self._temporary / task.step / task.unit
         with named(folder):
             return self._run(task, folder)
 

@@ -297,6 +297,8 @@ class RunReport(TypedDict):
     """None until every dataset was verified."""
     stopped: str | None
     """Why the work stopped before its end, if it did."""
+    written: NotRequired[bool]
+    """False where the folder of the run can only be read: the report is not kept there."""
     audit: AuditContent | None
     ledger: dict[str, FlowContent]
     skipped: dict[str, dict[str, int]]

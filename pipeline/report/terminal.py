@@ -111,7 +111,8 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
     if report["audit"]:
         _print_audit(console, report["audit"])
     _print_verdicts(console, report)
-    console.line(f"report: {report['output']}/report/index.html")
+    kept = "/report/index.html" if report.get("written", True) else " can only be read: not kept"
+    console.line(f"report: {report['output']}{kept}")
     for name, later in report.get("generations", {}).items():
         console.line()
         console.line(f"generation {int(name)}, in {later['output']}:")

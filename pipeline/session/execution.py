@@ -17,7 +17,6 @@ from pipeline.state.commit_object import Commit, Reported
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import Journal
 from pipeline.state.ledger import ledger_key, write_flows
-from pipeline.state.storage import TEMPORARY
 from pipeline.steps.held import HeldRecord, compare_files, held_files
 from pipeline.steps.records import StepRecord
 from pipeline.steps.step import StepPlan
@@ -55,6 +54,11 @@ class Execution:
     """Whether inputs of steps are read unchecked: the checks of `verify` report what they find."""
     _engine: Engine | None = None
 
+    @property
+    def temporary(self) -> Path:
+        """Folder of this session's unfinished files."""
+        return self.commits.storage.temporary / self.attempt
+
     def do(self, steps: Sequence[StepRun]) -> None:
         """Do steps to their ends."""
         if not steps:
@@ -66,11 +70,11 @@ class Execution:
     def _new_engine(self) -> Engine:
         if not self.resources.workers:
             memory = self.resources.memory
-            return PlainLoop(self.root, self.attempt, self, memory=memory, watch=self.watch)
+            return PlainLoop(self.root, self.temporary, self, memory=memory, watch=self.watch)
         from pipeline.engine.dataflow import Dataflow  # noqa: PLC0415  # Ray is imported only where it runs
 
         return Dataflow(
-            self.root, self.attempt, self.resources, self, progress=self.progress, watch=self.watch
+            self.root, self.temporary, self.resources, self, progress=self.progress, watch=self.watch
         )
 
     def commit_of(self, task: Task) -> Commit | None:
@@ -119,7 +123,7 @@ class Execution:
             flows: of its units, if it is to have a table in the ledger.
             passing: beginnings of the names of units that the step is whole without; they go.
         """
-        folder = self.root / TEMPORARY / self.attempt / f"{step.name}-ledger"
+        folder = self.temporary / f"{step.name}-ledger"
         files = {}
         if flows is not None:
             key = ledger_key(step.name)

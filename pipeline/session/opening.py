@@ -11,7 +11,8 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.session.execution import Execution
 from pipeline.state.commits import Commits
-from pipeline.state.journal import Journal, end_last_line, run_lock
+from pipeline.state.journal import Journal, end_last_line, read_lock, run_lock
+from pipeline.state.read_only import ReadOnlyCommits
 from pipeline.state.storage import LocalStorage, new_attempt, sweep
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.limits import require_address_space
@@ -26,6 +27,7 @@ def open_execution(
     needs: Mapping[str, Need],
     stream: TextIO | None,
     verbose: bool = False,
+    own: Path | None = None,
 ) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order.
 
@@ -35,20 +37,23 @@ def open_execution(
         needs: the memory that a worker of each step may take.
         stream: where progress is shown.
         verbose: whether each unit of work is told.
+        own: where this session writes, if the folder of the run is only read.
 
     Raises:
         Stopped: the libraries could not work here; nothing is written.
     """
     require_address_space()
     attempt = new_attempt()
-    with disk_faults(output), run_lock(output), signals_stop():
-        sweep(output)
-        end_last_line(output)
-        journal = Journal(output, attempt)
+    lock = run_lock if own is None else read_lock
+    written = output if own is None else own
+    with disk_faults(output), lock(output), signals_stop():
+        sweep(written)
+        end_last_line(written)
+        journal = Journal(written, attempt)
         journal.log("start", workers=resources.workers)
         progress = Progress(journal, stream, verbose=verbose)
         root = output.resolve()
-        commits = Commits(LocalStorage(root))
+        commits = Commits(LocalStorage(root)) if own is None else ReadOnlyCommits(root, own)
         watch = MemoryWatch(resources.memory, progress.note)
         progress.watch_memory(lambda: watch.held, resources.memory)
         execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
@@ -64,7 +69,7 @@ def open_execution(
             with tidying():
                 progress.close()
                 execution.close()
-                sweep(output)
+                sweep(written)
                 with suppress(OSError):  # a full disk has ended the run, and that is told
                     progress.keep_metrics(running=False)
         journal.log("stop")

@@ -4,7 +4,7 @@ A report speaks of what is committed. So the old one goes before anything is mad
 stops leaves one that says why.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,3 +31,17 @@ def reported(output: Path, write: Callable[[str | None], RunReport]) -> Iterator
             except Exception:  # noqa: BLE001  # what stopped the run matters more: it is raised below
                 remove_report(output)
         raise
+
+
+def with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunReport:
+    """Return the report of a folder: one verdict over all its generations."""
+    if not later:
+        return report
+    verdicts = [one["passed"] for one in (report, *later.values())]
+    passed = None if None in verdicts else all(verdicts)
+    return {**report, "passed": passed, "generations": dict(later)}
+
+
+def outcome_of(report: RunReport) -> str:
+    """Say in one word how a session ended."""
+    return {True: "done", False: "failed verification", None: "stopped as asked"}[report["passed"]]

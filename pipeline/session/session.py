@@ -15,13 +15,12 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
-from pipeline.planning.earlier import generation_folders, labels, reopened
-from pipeline.planning.generations import number_of
-from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, kept_run, read_kept_plan
+from pipeline.planning.earlier import labels
+from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
-from pipeline.planning.plan import State, StepStatus, names_until, plan_scope, scope_again, status_of
-from pipeline.planning.replays import noted, replay_lines, replays_again
+from pipeline.planning.plan import State, StepStatus, names_until, plan_scope, status_of
+from pipeline.planning.replays import noted, replay_lines
 from pipeline.report.content import RunReport
 from pipeline.report.summary import remove_report, write_report
 from pipeline.run_file.chats import resolve_chats
@@ -29,7 +28,6 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.encoder import require_semantic_encoder
 from pipeline.run_file.filters import resolve_filters
 from pipeline.run_file.generators import require_generators
-from pipeline.session.audit import audit, changed_plan, with_findings_so_far
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
 from pipeline.session.opening import open_execution
@@ -40,24 +38,20 @@ from pipeline.session.replacement import (
     waits_for_exchange,
 )
 from pipeline.session.replacing import decides_again, deleted_generations, with_replacement
-from pipeline.session.reporting import reported
+from pipeline.session.reporting import outcome_of, reported, with_generations
 from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
-from pipeline.session.witnesses import absent_witnesses, located_runs
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import SCAN, Commits
 from pipeline.state.journal import STATUS, run_lock
 from pipeline.state.storage import LocalStorage, make_folder
-from pipeline.steps.findings import AuditReport
 from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
-from pipeline.steps.table import NAMES, planned_steps, step_needs
+from pipeline.steps.table import NAMES, step_needs
 from pipeline.system.disk_faults import disk_faults, making
-from stages.errors import ConfigError, Stopped, VerificationError
+from stages.errors import ConfigError
 from stages.store.folders import entries
-
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -143,7 +137,7 @@ def run_session(request: RunRequest, *, stream: TextIO | None, verbose: bool = F
         return report
     with run_lock(own.output):  # nobody changes what later generations are decided against
         reports = {one.output.name: _run_one(one, stream=stream, verbose=verbose) for one in later}
-    return _with_generations(report, reports)
+    return with_generations(report, reports)
 
 
 def _replaced_run(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> RunReport:
@@ -164,15 +158,6 @@ def decides_anew(request: RunRequest) -> bool:
         return decides_again(_plan_one(_resolved(request)))
 
 
-def _with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunReport:
-    """Return the report of a folder: one verdict over all its generations."""
-    if not later:
-        return report
-    verdicts = [one["passed"] for one in (report, *later.values())]
-    passed = None if None in verdicts else all(verdicts)
-    return {**report, "passed": passed, "generations": dict(later)}
-
-
 def _run_one(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> RunReport:
     """Run all steps of one generation up to `until`; give its report."""
     if request.until is not None and request.until not in NAMES:
@@ -190,7 +175,7 @@ def _run_one(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> Ru
         request.output, resources, needs=needs, stream=stream, verbose=verbose
     ) as execution:
         report = _steps(request, execution)
-        execution.journal.status(_outcome(report), until=request.until)
+        execution.journal.status(outcome_of(report), until=request.until)
         return report
 
 
@@ -200,88 +185,6 @@ def _resolved(request: RunRequest) -> RunRequest:
     file = resolve_fairness(resolve_sets(file, request.base), request.base)
     file = resolve_balance(file, request.base)
     return replace(request, file=file)
-
-
-def verify_session(
-    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
-) -> RunReport:
-    """Check the datasets of a finished run, and of each of its generations, again from their files.
-
-    Args and errors are those of `_verify_one`.
-    """
-    reports = [
-        _verify_one(folder, workers=workers, address=address, stream=stream, full=full)
-        for folder in (output, *generation_folders(output))
-    ]
-    names = [folder.name for folder in generation_folders(output)]
-    return _with_generations(reports[0], dict(zip(names, reports[1:], strict=True)))
-
-
-def _verify_one(
-    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
-) -> RunReport:
-    """Check a finished run's datasets again, from their files; give the report.
-
-    `full` also trains what `verify.full` of the run file asks for.
-
-    Raises:
-        ConfigError: the folder holds no run, or one that has not made its datasets yet.
-    """
-    kept = read_plan(output)
-    file = kept_run(output, kept)
-    scope = scope_again(file, kept, generation=number_of(output))
-    plan = {step.name: step for step in plan_scope(scope)}
-    replayed = replays_again(file, kept)
-    if full:
-        file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
-    resources = WorkerResources(workers, address, file.resources.memory)
-    witnesses = located_runs(output, kept, generation=number_of(output))
-    scope = replace(scope, file=file, replayed=replayed, earlier=reopened(witnesses, file))
-    with open_execution(output, resources, needs=step_needs(scope), stream=stream) as execution:
-        runner = Runner(scope, plan, execution)
-        execution.trusting = True  # what was changed is a finding of the checks
-        found = changed_plan(kept, plan, file=output / PLAN)
-        audited = audit(execution, plan, scope, found)
-        absent = absent_witnesses(output, kept, generation=number_of(output))
-        audited = audited.model_copy(update={"missed": (*audited.missed, *absent)})
-        for name, step in planned_steps(scope):
-            if not step.is_check and execution.step_commit(plan[name]) is None:
-                _refuse_findings(audited)
-                raise ConfigError(f"{output}: step {name} is not done; finish the run first")
-        write = partial(
-            write_report, output, file, runner.records, audited=audited, skipped=kept.skipped
-        )
-        with reported(output, lambda why: write(stopped=why)):
-            for name, step in planned_steps(scope):
-                if step.is_check:  # all before the first: no old verdict beside a new decode
-                    execution.commits.drop(name)
-            try:
-                runner.do(plan)
-                report = write()
-            except Exception as error:
-                # Whatever a damaged file makes the other checks raise, what was found is told. A stop,
-                # a setting and a fault of the disk have causes of their own.
-                own = (
-                    isinstance(error, Stopped | ConfigError) or getattr(error, "errno", None) is not None
-                )
-                if not own:
-                    _refuse_findings(with_findings_so_far(execution, plan, audited))
-                raise
-        execution.journal.status(_outcome(report))
-        return report
-
-
-def _refuse_findings(report: AuditReport) -> None:
-    """Fail with what an audit found, if it found anything."""
-    if report.findings:
-        listed = "; ".join(f"{f.file}: {f.check}: {f.message}" for f in report.findings[:_NAMED])
-        more = f"; and {len(report.findings) - _NAMED} more" if len(report.findings) > _NAMED else ""
-        raise VerificationError(f"verify: FAIL: {listed}{more}")
-
-
-def _outcome(report: RunReport) -> str:
-    """Say in one word how a session ended."""
-    return {True: "done", False: "failed verification", None: "stopped as asked"}[report["passed"]]
 
 
 def _steps(request: RunRequest, execution: Execution) -> RunReport:

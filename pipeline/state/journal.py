@@ -158,14 +158,35 @@ def run_lock(root: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.seek(0)
-            holder = file.read(20).strip() or "unknown"
-            raise Stopped(
-                f"{root}: in use by process {holder}; wait for it or stop it, then run again"
-            ) from error
+            raise _in_use(root, file.read(20)) from error
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+@contextlib.contextmanager
+def read_lock(root: Path) -> Iterator[None]:
+    """Hold the folder of a run that is only read, with others who read it.
+
+    Raises:
+        Stopped: a run is at work in it.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # there is none, or this user may not open it
+            descriptor = _open(root / LOCK, os.O_RDONLY)
+            file = held.enter_context(os.fdopen(descriptor, encoding="utf-8", errors="replace"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise _in_use(root, file.read(20)) from error
+        yield
+
+
+def _in_use(root: Path, holder: str) -> Stopped:
+    """Return the error of a folder that another process holds, by what its lock says."""
+    process = holder.strip() or "unknown"
+    return Stopped(f"{root}: in use by process {process}; wait for it or stop it, then run again")
 
 
 def _open(place: Path, flags: int) -> int:

@@ -35,6 +35,8 @@ class LocalStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.temporary = root / TEMPORARY
+        """Folder of files that no commit names yet."""
         self._prefix = f"{root}/"
         self._lasting: set[Path] = set()
         self._own: set[Path] = set()

@@ -5,8 +5,7 @@
 Workers take batches by number, so their number changes nothing. The state is that of the batches that
 came out, not of those that workers read ahead. Workers stay from epoch to epoch: each would import
 everything and hash every file anew. It is no DataLoader itself: trainers give those samplers of their
-own, and rows would be sliced twice. It has no `set_epoch` either, for it goes to the next epoch by
-itself, and a trainer that calls one when it goes on would undo the state that was loaded.
+own, and rows would be sliced twice.
 """
 
 import copy

@@ -15,7 +15,7 @@ import zstandard
 
 from pipeline.engine.tasks import Workspace
 from pipeline.inputs import bundles
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage

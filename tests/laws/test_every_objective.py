@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from torch.utils.data import DataLoader
 
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.errors import ConfigError, FormatError
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend

@@ -10,7 +10,8 @@ import pytest
 from commit_seals import vouched
 from file_damages import Undo
 
-from pipeline.session.session import run_session, verify_session
+from pipeline.session.session import run_session
+from pipeline.session.verifying import verify_session
 from tests.laws.test_generations import lines, request_of, write
 
 pytestmark = pytest.mark.slow

@@ -17,13 +17,8 @@ from pipeline.planning.earlier import open_earlier
 from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import generation_requests
-from pipeline.session.session import (
-    RunRequest,
-    decides_anew,
-    plan_session,
-    run_session,
-    verify_session,
-)
+from pipeline.session.session import RunRequest, decides_anew, plan_session, run_session
+from pipeline.session.verifying import verify_session
 from pipeline.steps.earlier import ORDER
 from stages.errors import ConfigError, DataError, FormatError, Interrupted
 from stages.loading.batches import Batches

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from commit_seals import vouched
 
-from pipeline.session.session import read_plan, verify_session
+from pipeline.session.session import read_plan
+from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows, settle
 from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally

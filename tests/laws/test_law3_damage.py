@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.session.runner import Runner
-from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.session.session import RunRequest, run_session
+from pipeline.session.verifying import verify_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage

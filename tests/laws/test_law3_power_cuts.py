@@ -23,7 +23,7 @@ from pipeline.session.session import RunRequest, read_plan, run_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import read_log
-from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
+from pipeline.state.storage import TEMPORARY, LocalStorage, make_folder, new_attempt, replace_file, sweep
 from stages.config import Config
 from stages.errors import DataError
 from stages.store.digests import digest_file
@@ -89,7 +89,7 @@ def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _:
         commits.drop(STEP, stale)
     tasks = [Task(STEP, f"shard-{n}", _write_shard, (n, version), version) for n in range(2)]
     tasks.append(Task(STEP, SIGN, _write_manifest, ("input_ids.npy", "segments/length.npy"), version))
-    worker, done = Worker(root, new_attempt()), []
+    worker, done = Worker(root, root / TEMPORARY / new_attempt()), []
     for task in tasks:
         if commits.get(STEP, task.unit, version) is None:
             commits.put(STEP, task.unit, version, worker.run(task))
@@ -268,7 +268,10 @@ def test_a_file_that_is_replaced_is_the_old_or_the_new_one_and_in_the_end_the_ne
 def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
     commits = Commits(LocalStorage(tmp_path))
     commits.put(
-        STEP, "u", "one", Worker(tmp_path, "a").run(Task(STEP, "u", _write_shard, (0, "one"), "one"))
+        STEP,
+        "u",
+        "one",
+        Worker(tmp_path, tmp_path / "tmp/a").run(Task(STEP, "u", _write_shard, (0, "one"), "one")),
     )
     assert commits.get(STEP, "u", "two") is None
     assert commits.get(STEP, "v", "one") is None
@@ -277,7 +280,9 @@ def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
 
 
 def test_bytes_that_were_lost_between_the_worker_and_the_commit_are_refused(tmp_path: Path) -> None:
-    outcome = Worker(tmp_path, "attempt").run(Task(STEP, "u", _write_shard, (0, "one"), "one"))
+    outcome = Worker(tmp_path, tmp_path / "tmp/attempt").run(
+        Task(STEP, "u", _write_shard, (0, "one"), "one")
+    )
     victim = outcome.folder / SHARDS / "00000" / "segments" / "length.npy"
     victim.write_bytes(victim.read_bytes()[:-1])
     with pytest.raises(DataError, match=r"length\.npy: has \d+ bytes, and its worker wrote \d+"):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pipeline.report.steps import step_metrics
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from pipeline.state.journal import read_log
 from pipeline.steps.step import Records
 from tests.conftest import run_small

@@ -16,7 +16,7 @@ import pytest
 
 from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.report.inspection import Role, describe_row
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError
 from stages.loading.batches import Batches

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.loading.dataset import open_dataset
 from stages.objectives.rows import IGNORED
 from stages.store.digests import digest_file

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.cleaning.text import clean_text
 from stages.loading.dataset import open_dataset
 from stages.loading.masks import PADDING, masks_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from tests.conftest import run_small
 from tests.laws.sectioned import SOURCES, write_sections
 

@@ -12,7 +12,7 @@ from commit_seals import vouched
 from file_damages import Undo
 from signed_values import NAMED, Case, cases_of, looked_at
 
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.errors import VerificationError
 from tests.campaign import some_of
 

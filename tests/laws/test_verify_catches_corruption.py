@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.errors import Interrupted
 from stages.store.digests import digest_file
 from stages.store.manifest import Manifest, write_manifest

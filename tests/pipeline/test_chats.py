@@ -20,7 +20,8 @@ from pydantic import ValidationError
 
 from pipeline.commands.forecast import forecast_run
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
+from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.verifying import verify_session
 from stages.chat.dialogue import dialogue_of
 from stages.chat.table import TEMPLATES
 from stages.chat.template import LEARNED, MARKUP

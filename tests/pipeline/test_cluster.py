@@ -107,7 +107,12 @@ TWO_RUNS = """if True:
         with ray_cluster(ClusterConfig(1, None, 2 << 30)):
             resources, watch = WorkerResources(1, None, 2 << 30), MemoryWatch(1 << 50, print)
             flow = Dataflow(
-                root, "attempt", resources, MemoryBook(), progress=Progress(None, None), watch=watch
+                root,
+                root / "tmp/attempt",
+                resources,
+                MemoryBook(),
+                progress=Progress(None, None),
+                watch=watch,
             )
             try:
                 flow.do([step_run("step", Phase("", [task_of("step", "unit", wait, None)]))])

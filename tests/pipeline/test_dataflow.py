@@ -52,7 +52,9 @@ def check_chains(book: MemoryBook, root: Path) -> None:
 
 def test_a_plain_loop_gives_every_outcome_once_each_chain_to_its_end(tmp_path: Path) -> None:
     book = MemoryBook()
-    PlainLoop(tmp_path, "attempt", book, memory=4 << 30).do([step_run("step", chains(5, 3))])
+    PlainLoop(tmp_path, tmp_path / "tmp/attempt", book, memory=4 << 30).do(
+        [step_run("step", chains(5, 3))]
+    )
     check_chains(book, tmp_path)
     assert book.units[:4] == ["say_who-0", "say_who-0.1", "say_who-0.2", "say_who-1"]
     assert set(pids(book).values()) == {os.getpid()}

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.planning.plan import State
-from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
+from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows
 from stages.errors import ConfigError
 from tests.campaign import some_of

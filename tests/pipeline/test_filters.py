@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.planning.plan import plan_steps
 from pipeline.run_file.load import load_run_file
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows, settle
 from stages.errors import ConfigError, DataError
 from tests.conftest import digests, run_small, small_run

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.identity import content_digest
 from tests.conftest import digests, run_small
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.report.inspection import describe_row, print_row
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.errors import ConfigError
 from stages.reading.kept_values import MOST_BYTES
 from tests.campaign import some_of

@@ -20,7 +20,8 @@ from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.report.evidence import evidence_lines
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.limits import without_limits
-from pipeline.session.session import read_plan, verify_session
+from pipeline.session.session import read_plan
+from pipeline.session.verifying import verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again import choice

@@ -16,7 +16,8 @@ from pipeline.report.fate import fate_of
 from pipeline.report.flow import flow_stages
 from pipeline.report.page import render_page
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.session.session import RunRequest, run_session
+from pipeline.session.verifying import verify_session
 from stages.errors import ConfigError
 
 WORDS = ["tide", "shore", "salt", "wind", "net", "boat", "harbour", "lamp", "gull", "rope", "sand"]

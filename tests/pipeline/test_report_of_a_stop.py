@@ -10,7 +10,7 @@ import pytest
 import shardmill
 from pipeline.report import packing
 from pipeline.session.runner import Runner
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from stages.errors import ShardmillError, Stopped
 from tests.conftest import run_small
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.report.inspection import describe_row
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows
 from stages.export.rows import row_notes
 from stages.export.source import open_source

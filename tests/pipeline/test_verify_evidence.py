@@ -15,7 +15,7 @@ from file_damages import Undo
 from pipeline.report.content import RunReport
 from pipeline.report.evidence import evidence_lines
 from pipeline.session.audit import with_findings_so_far
-from pipeline.session.session import verify_session
+from pipeline.session.verifying import verify_session
 from pipeline.steps.findings import AuditReport, FoundIn
 from pipeline.steps.tokenizer import step
 

@@ -56,7 +56,7 @@ def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, JsonV
     with MemoryWatch(limit, print, period=0.1) as watch:
         seen = watch.new_peak()
         try:
-            PlainLoop(folder, "attempt", MemoryBook(), memory=limit, watch=watch).do([step])
+            PlainLoop(folder, folder / "tmp/attempt", MemoryBook(), memory=limit, watch=watch).do([step])
         finally:
             peak = watch.end_peak(seen)
     return records[0], peak

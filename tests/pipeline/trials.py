@@ -170,7 +170,9 @@ class Trial:
         progress = _Notes(self.notes)
         watch = watch or MemoryWatch(1 << 50, self.notes.append)
         resources = WorkerResources(workers, None, memory)
-        self.flow = Dataflow(root, "attempt", resources, self.book, progress=progress, watch=watch)
+        self.flow = Dataflow(
+            root, root / "tmp/attempt", resources, self.book, progress=progress, watch=watch
+        )
 
     def do(self, *work: Phase | StepRun) -> list[str]:
         """Do phases, or steps; return the units in the order of their commits."""

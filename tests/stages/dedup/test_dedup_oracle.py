@@ -194,7 +194,7 @@ class Run:
         self._corpus = corpus
         self._unit_size = unit_size
         self._pieces = pieces
-        self._worker = Worker(self._root, "a")
+        self._worker = Worker(self._root, self._root / "tmp/a")
         self._tasks = 0
         self._candidates = 0
 

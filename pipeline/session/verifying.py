@@ -1,0 +1,134 @@
+"""Verifying: one call of `shardmill verify`, from a finished run to the verdict.
+
+    lock -> audit -> forget the old verdict -> checks -> report
+
+A run that may only be read gets its verdict too: what the checks make lies in a folder of the session.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from pipeline.engine.resources import WorkerResources
+from pipeline.inputs.skipped import SkippedFiles
+from pipeline.planning.earlier import generation_folders, reopened
+from pipeline.planning.generations import number_of
+from pipeline.planning.kept_plan import kept_run, read_kept_plan
+from pipeline.planning.outputs import PLAN
+from pipeline.planning.plan import plan_scope, scope_again
+from pipeline.planning.replays import replays_again
+from pipeline.report.content import RunReport
+from pipeline.report.summary import summarise, write_report
+from pipeline.run_file.config import RunFile
+from pipeline.session.audit import audit, changed_plan, with_findings_so_far
+from pipeline.session.opening import open_execution
+from pipeline.session.reporting import outcome_of, reported, with_generations
+from pipeline.session.runner import Runner
+from pipeline.session.witnesses import absent_witnesses, located_runs
+from pipeline.state.read_only import own_folder
+from pipeline.steps.findings import AuditReport
+from pipeline.steps.step import Records
+from pipeline.steps.table import planned_steps, step_needs
+from stages.errors import ConfigError, Stopped, VerificationError
+
+_NAMED = 3
+
+
+def verify_session(
+    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
+) -> RunReport:
+    """Check the datasets of a finished run, and of each of its generations, again from their files.
+
+    Args and errors are those of `_verify_one`.
+    """
+    reports = [
+        _verify_one(folder, workers=workers, address=address, stream=stream, full=full)
+        for folder in (output, *generation_folders(output))
+    ]
+    names = [folder.name for folder in generation_folders(output)]
+    return with_generations(reports[0], dict(zip(names, reports[1:], strict=True)))
+
+
+def _verify_one(
+    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
+) -> RunReport:
+    """Check a finished run's datasets again, from their files; give the report.
+
+    `full` also trains what `verify.full` of the run file asks for.
+
+    Raises:
+        ConfigError: the folder holds no run, or one that has not made its datasets yet.
+    """
+    kept = read_kept_plan(output)
+    file = kept_run(output, kept)
+    scope = scope_again(file, kept, generation=number_of(output))
+    plan = {step.name: step for step in plan_scope(scope)}
+    replayed = replays_again(file, kept)
+    if full:
+        file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
+    if address is not None and not os.access(output, os.W_OK):
+        raise ConfigError(
+            f"{output} can only be read, and the nodes of --address need a folder that all can write to;"
+            " leave --address off"
+        )
+    resources = WorkerResources(workers, address, file.resources.memory)
+    witnesses = located_runs(output, kept, generation=number_of(output))
+    scope = replace(scope, file=file, replayed=replayed, earlier=reopened(witnesses, file))
+    with (
+        own_folder(output) as own,
+        open_execution(output, resources, needs=step_needs(scope), stream=stream, own=own) as execution,
+    ):
+        runner = Runner(scope, plan, execution)
+        execution.trusting = True  # what was changed is a finding of the checks
+        found = changed_plan(kept, plan, file=output / PLAN)
+        audited = audit(execution, plan, scope, found)
+        absent = absent_witnesses(output, kept, generation=number_of(output))
+        audited = audited.model_copy(update={"missed": (*audited.missed, *absent)})
+        for name, step in planned_steps(scope):
+            if not step.is_check and execution.step_commit(plan[name]) is None:
+                _refuse_findings(audited)
+                raise ConfigError(f"{output}: step {name} is not done; finish the run first")
+        give = write_report if own is None else _unwritten_report
+        write = partial(give, output, file, runner.records, audited=audited, skipped=kept.skipped)
+        with nullcontext() if own is not None else reported(output, lambda why: write(stopped=why)):
+            for name, step in planned_steps(scope):
+                if step.is_check:  # all before the first: no old verdict beside a new decode
+                    execution.commits.drop(name)
+            try:
+                runner.do(plan)
+                report = write()
+            except Exception as error:
+                # Whatever a damaged file makes the other checks raise, what was found is told. A stop,
+                # a setting and a fault of the disk have causes of their own.
+                explained = isinstance(error, Stopped | ConfigError)
+                if not explained and getattr(error, "errno", None) is None:
+                    _refuse_findings(with_findings_so_far(execution, plan, audited))
+                raise
+        execution.journal.status(outcome_of(report))
+        return report
+
+
+def _refuse_findings(report: AuditReport) -> None:
+    """Fail with what an audit found, if it found anything."""
+    if report.findings:
+        listed = "; ".join(f"{f.file}: {f.check}: {f.message}" for f in report.findings[:_NAMED])
+        more = f"; and {len(report.findings) - _NAMED} more" if len(report.findings) > _NAMED else ""
+        raise VerificationError(f"verify: FAIL: {listed}{more}")
+
+
+def _unwritten_report(
+    output: Path,
+    file: RunFile,
+    records: Records,
+    *,
+    audited: AuditReport,
+    skipped: Sequence[SkippedFiles],
+    stopped: str | None = None,
+) -> RunReport:
+    """Return the report of a run whose folder can only be read; arguments are those of `summarise`."""
+    report = summarise(file, records, output, audited=audited, skipped=skipped, stopped=stopped)
+    return {**report, "written": False}

@@ -1,0 +1,84 @@
+"""A run whose folder is only read: what a session makes anew lies in a folder of its own.
+
+    put_anew("commits/decode")     from now on this folder is the session's own, and empty
+    path, get, put_new             below such a folder: in the session's folder; elsewhere in the run's
+
+The run's own objects stay as they are; `verify` gives its verdict on a run that nobody may change.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from pipeline.state.commit_object import COMMITS
+from pipeline.state.commits import Commits
+from pipeline.state.storage import TEMPORARY, LocalStorage
+
+_PREFIX = "shardmill-verify-"
+
+
+class ReadOnlyStorage(LocalStorage):
+    """A run in a folder that is only read.
+
+    Args:
+        root: the run's folder.
+        own: the session's folder; empty.
+    """
+
+    def __init__(self, root: Path, own: Path) -> None:
+        super().__init__(root)
+        self.temporary = own / TEMPORARY
+        self._own_storage = LocalStorage(own)
+        self._anew: set[str] = set()
+
+    def put_anew(self, folder: str) -> None:
+        """Let a folder be the session's own from now on; there is nothing in it."""
+        self._anew.add(folder)
+
+    def path(self, key: str) -> Path:
+        """Return the place of a key."""
+        if any(key == folder or key.startswith(f"{folder}/") for folder in self._anew):
+            return self._own_storage.path(key)
+        return super().path(key)
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Put an object into a folder of the session's own."""
+        assert self.path(key) == self._own_storage.path(key), key
+        return self._own_storage.put_new(key, data)
+
+
+class ReadOnlyCommits(Commits):
+    """The commits of a run that is only read; a step that is done again is the session's own.
+
+    Args:
+        root: the run's folder.
+        own: the session's folder; empty.
+    """
+
+    def __init__(self, root: Path, own: Path) -> None:
+        self.storage: ReadOnlyStorage
+        super().__init__(ReadOnlyStorage(root, own))
+
+    def drop(self, step: str, units: Collection[str] | None = None) -> None:
+        """Forget a step for this session."""
+        assert units is None, step
+        self.storage.put_anew(f"{COMMITS}/{step}")
+
+    def release(self, step: str, passing: tuple[str, ...]) -> None:
+        """Leave what only the work on a step needed."""
+
+
+@contextlib.contextmanager
+def own_folder(root: Path) -> Iterator[Path | None]:
+    """Yield a folder to write to if that of a run cannot be written to, else None; it is removed.
+
+    Args:
+        root: the run's folder.
+    """
+    if os.access(root, os.W_OK):  # false for every user where the file system is mounted read-only
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+        yield Path(folder).resolve()

@@ -88,7 +88,8 @@ class Loader(Generic[Walked]):
         self._collate = as_tensors if collate is None else collate
         self._start = start
         self._pin_memory = pin_memory
-        self._restart = restart
+        self.restarts = restart
+        """Whether each iteration begins anew."""
         self._loaded = False  # a state was loaded, and no trainer said since what epoch that is
         self._counted = 0  # epochs that a trainer does not count, because they were before that state
         self._begin = copy.copy(batches)
@@ -158,7 +159,7 @@ class Loader(Generic[Walked]):
         The next one goes on from the walk's place, also after an error: it starts new workers then.
         """
         self._loop = loop = self._loop + 1
-        if self._restart:
+        if self.restarts:
             self.batches.restart()
         left = self.batches.begin_loop()
         read = self._resumed(left)

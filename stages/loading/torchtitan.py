@@ -29,7 +29,8 @@ _NEEDED = ("input_ids", "labels", "position_ids", "segment_ids")
 class TorchtitanLoader:
     """An endless iterable of batches for torchtitan's trainer, with the exact state of a `Loader`.
 
-    After the last batch of an epoch come those of the next one. The dataset is `clm` or `fim`: its
+    After the last batch of an epoch come those of the next one. Around `validation_loader` each iteration
+    ends, and gives every row once. The dataset is `clm` or `fim`: its
     labels are its inputs, and its documents do not see each other. Give each data-parallel rank batches
     of its own, `Batches(rows, n, rank=dp_rank, world_size=dp_degree)`.
 
@@ -46,12 +47,16 @@ class TorchtitanLoader:
     def __iter__(self) -> Iterator[TitanBatch]:
         """Yield batches without end, from where the state stands; those of a Sequence to its end.
 
+        Around a `Loader` that restarts, yield those of one epoch.
+
         Raises:
             ConfigError: the dataset is not of that kind, or the stages of a Sequence are over.
         """
         while True:
             for batch in self._loader:
                 yield titan_batch(batch)
+            if self._loader.restarts:
+                return
 
     def state_dict(self) -> WalkState:
         """Return the state, from which a loader of any number of ranks continues, as plain JSON."""

@@ -58,6 +58,17 @@ def test_an_empty_state_changes_nothing(tmp_path: Path) -> None:
     assert loader.state_dict() == before
 
 
+def test_validation_gives_every_row_once_and_ends(tmp_path: Path) -> None:
+    rows = shardmill.open_dataset(write_dataset(tmp_path, (ROWS,)))
+    loader = shardmill.TorchtitanLoader(shardmill.validation_loader(rows, 2))
+    first, second = ([as_lists(batch) for batch in loader] for _ in range(2))
+    assert first == second
+    given = [row for inputs, _, _ in first for row in inputs]
+    assert sorted(given)[-3:] == sorted(rows[number]["input_ids"].tolist() for number in range(3))
+    assert len(given) == 4  # the last batch is filled up
+    assert set(first[-1][2][-1]) == {-100}
+
+
 def test_rows_of_an_encoder_are_refused() -> None:
     with pytest.raises(ConfigError, match="no position_ids"):
         titan_batch({name: torch.zeros(1, 2) for name in ("input_ids", "labels")})

@@ -4,6 +4,7 @@ The Trainers of transformers and of Lightning train as docs/how-to/trainers.md s
 step. From their checkpoints new objects go on, and others from one checkpoint of those.
 """
 
+import ast
 import itertools
 import logging
 from collections.abc import Callable, Iterator
@@ -17,9 +18,11 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_callback import ExportableState
 
 import shardmill
 from tests.campaign import some_of
+from tests.docs.test_docs import blocks
 from tests.stages.loading.test_batches import numbered
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of trainers, about a CPU
@@ -247,3 +250,46 @@ def test_a_resumed_training_takes_the_steps_of_one_that_never_stopped(
     if again.exists():
         later = train(Case(path, tmp_path / "second", **settings), again, save=False)
         assert later == whole[moments[0] + 1 :], "resumed a second time"
+
+
+def shown_callback() -> Any:
+    """Return the class of docs/how-to/trainers.md that refuses checkpoints which count other rows."""
+    block = next(text for _, text in blocks("docs/how-to/trainers.md") if "class SameSteps" in text)
+    (shown,) = (
+        one for one in ast.parse(block).body if isinstance(one, ast.ClassDef) and one.name == "SameSteps"
+    )
+    names: dict[str, Any] = {"TrainerCallback": TrainerCallback, "ExportableState": ExportableState}
+    exec(compile(ast.Module([shown], []), "trainers.md", "exec"), names)  # noqa: S102  # our own page
+    return names["SameSteps"]
+
+
+def test_a_checkpoint_that_counts_other_rows_is_refused_by_the_callback_of_the_page(
+    path: Path, tmp_path: Path
+) -> None:
+    callback = shown_callback()
+
+    def train(size: int, accumulation: int, folder: Path, *, resume: bool) -> None:
+        rows = shardmill.open_dataset(folder)
+        settings = TrainingArguments(
+            str(tmp_path / "checkpoints"),
+            max_steps=2 if resume else 1,
+            save_steps=1,
+            use_cpu=True,
+            report_to=[],
+            disable_tqdm=True,
+            remove_unused_columns=False,
+            gradient_accumulation_steps=accumulation,
+        )
+        loader = shardmill.Loader(shardmill.Batches(rows, size), collate=of_ids)
+        net, counted = SeenNet(), callback(rows, size * settings.world_size * accumulation)
+        trainer = LoaderTrainer(loader, model=net, args=settings, callbacks=[counted])
+        kept = str(tmp_path / "checkpoints" / "checkpoint-1") if resume else None
+        trainer.train(resume_from_checkpoint=kept)
+
+    train(2, 2, path, resume=False)
+    other = numbered(tmp_path / "other", ROWS + 1).folder.parent
+    for changed in ((4, 2, path), (2, 1, path), (2, 2, other)):
+        with pytest.raises(ValueError, match=r"the checkpoint has .*, and this training"):
+            train(*changed, resume=True)
+    train(2, 2, path, resume=True)
+    train(4, 1, path, resume=True)  # steps of the same rows

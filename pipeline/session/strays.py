@@ -43,7 +43,8 @@ def stray_files(root: Path, commits: Commits) -> Iterator[str]:
 
 def links(root: Path) -> Iterator[str]:
     """Return the keys of the symbolic links in the folders of steps, and of folders that are links."""
-    for folder in (COMMITS, *FOLDERS):
+    steps = (f"{COMMITS}/{path.name}" for path in entries(root / COMMITS))
+    for folder in (COMMITS, *steps, *FOLDERS):
         if (root / folder).is_symlink():
             yield folder
     for path in _below(root):

@@ -5,8 +5,7 @@
 A run that may only be read gets its verdict too: what the checks make lies in a folder of the session.
 """
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -22,6 +21,7 @@ from pipeline.planning.outputs import PLAN
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.planning.replays import replays_again
 from pipeline.report.content import RunReport
+from pipeline.report.mixes import add_generations, mixes_in, packed_of
 from pipeline.report.summary import summarise, write_report
 from pipeline.run_file.config import RunFile
 from pipeline.session.audit import audit, changed_plan, with_findings_so_far
@@ -29,12 +29,14 @@ from pipeline.session.opening import open_execution
 from pipeline.session.reporting import outcome_of, reported, with_generations
 from pipeline.session.runner import Runner
 from pipeline.session.witnesses import absent_witnesses, located_runs
-from pipeline.state.read_only import own_folder
+from pipeline.state.read_only import can_write, own_folder
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.step import Records
 from pipeline.steps.table import planned_steps, step_needs
+from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import ConfigError, Stopped, VerificationError
 
+Verdicts = Mapping[str, VerdictRecord]
 _NAMED = 3
 
 
@@ -45,20 +47,28 @@ def verify_session(
 
     Args and errors are those of `_verify_one`.
     """
+    before: list[Verdicts] = []
     reports = [
-        _verify_one(folder, workers=workers, address=address, stream=stream, full=full)
+        _verify_one(folder, before, workers=workers, address=address, stream=stream, full=full)
         for folder in (output, *generation_folders(output))
     ]
     names = [folder.name for folder in generation_folders(output)]
     return with_generations(reports[0], dict(zip(names, reports[1:], strict=True)))
 
 
-def _verify_one(
-    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
+def _verify_one(  # as `verify_session`
+    output: Path,
+    before: list[Verdicts],
+    *,
+    workers: int,
+    address: str | None,
+    stream: TextIO | None,
+    full: bool = False,
 ) -> RunReport:
     """Check a finished run's datasets again, from their files; give the report.
 
-    `full` also trains what `verify.full` of the run file asks for.
+    `full` also trains what `verify.full` of the run file asks for. `before` has the verdicts on earlier
+    generations, and gets these.
 
     Raises:
         ConfigError: the folder holds no run, or one that has not made its datasets yet.
@@ -70,7 +80,7 @@ def _verify_one(
     replayed = replays_again(file, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
-    if address is not None and not os.access(output, os.W_OK):
+    if address is not None and not can_write(output):
         raise ConfigError(
             f"{output} can only be read, and the nodes of --address need a folder that all can write to;"
             " leave --address off"
@@ -92,7 +102,7 @@ def _verify_one(
             if not step.is_check and execution.step_commit(plan[name]) is None:
                 _refuse_findings(audited)
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
-        give = write_report if own is None else _unwritten_report
+        give = write_report if own is None else partial(_unwritten_report, before=tuple(before))
         write = partial(give, output, file, runner.records, audited=audited, skipped=kept.skipped)
         with nullcontext() if own is not None else reported(output, lambda why: write(stopped=why)):
             for name, step in planned_steps(scope):
@@ -109,6 +119,7 @@ def _verify_one(
                     _refuse_findings(with_findings_so_far(execution, plan, audited))
                 raise
         execution.journal.status(outcome_of(report))
+        before.append(runner.records.datasets(VERIFY))
         return report
 
 
@@ -128,7 +139,16 @@ def _unwritten_report(
     audited: AuditReport,
     skipped: Sequence[SkippedFiles],
     stopped: str | None = None,
+    before: Sequence[Verdicts],
 ) -> RunReport:
-    """Return the report of a run whose folder can only be read; arguments are those of `summarise`."""
+    """Return the report of a run whose folder can only be read.
+
+    Args are those of `summarise`, and the verdicts on earlier generations, which no folder has.
+    """
     report = summarise(file, records, output, audited=audited, skipped=skipped, stopped=stopped)
-    return {**report, "written": False}
+    report["written"] = False
+    verdicts = records.datasets(VERIFY)
+    parts = [packed_of(one) for one in (*before, verdicts)]
+    if before and (wholes := add_generations(parts, mixes_in(verdicts))):
+        report["whole"] = wholes
+    return report

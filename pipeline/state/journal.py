@@ -157,6 +157,12 @@ def run_lock(root: Path) -> Iterator[None]:
             with named(root / LOCK):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                raise Stopped(
+                    f"{root}: shardmill verify reads it in another process; wait for its end, then run"
+                    " again"
+                ) from error
             file.seek(0)
             raise _in_use(root, file.read(20)) from error
         file.truncate(0)

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import Commits
+from pipeline.state.journal import LOCK, LOG
 from pipeline.state.storage import TEMPORARY, LocalStorage
+from stages.store.folders import entries
 
+_WRITTEN = (LOCK, LOG, TEMPORARY, COMMITS, "report", "verify")
 _PREFIX = "shardmill-verify-"
 
 
@@ -70,6 +73,12 @@ class ReadOnlyCommits(Commits):
         """Leave what only the work on a step needed."""
 
 
+def can_write(root: Path) -> bool:
+    """Say whether `verify` may write where it does; nobody may on a read-only file system."""
+    places = (root, *(root / name for name in _WRITTEN), *entries(root / COMMITS))
+    return all(os.access(place, os.W_OK) for place in places if place.exists())
+
+
 @contextlib.contextmanager
 def own_folder(root: Path) -> Iterator[Path | None]:
     """Yield a folder to write to if that of a run cannot be written to, else None; it is removed.
@@ -77,7 +86,7 @@ def own_folder(root: Path) -> Iterator[Path | None]:
     Args:
         root: the run's folder.
     """
-    if os.access(root, os.W_OK):  # false for every user where the file system is mounted read-only
+    if can_write(root):
         yield None
         return
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:

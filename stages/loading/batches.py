@@ -11,7 +11,7 @@ saving: (epoch, position). It holds for any batch size, number of ranks and numb
 """
 
 import operator
-import os
+import sys
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, get_args
 
@@ -128,7 +128,7 @@ class Batches(Walk):
         self._together = together
         self._first = rows.epoch
         self._read = 0  # batches from here on that were read by number, in this process
-        self._asked: int | None = None  # the process that went to this epoch by `set_epoch`, if one did
+        self._asked = False  # whether `set_epoch` went to this epoch
         self._go(WalkPosition(self._first, 0))
 
     def __len__(self) -> int:
@@ -175,6 +175,11 @@ class Batches(Walk):
         """Epochs since the one in which the object was made."""
         return self.epoch - self._first
 
+    @property
+    def begins_pass(self) -> bool:
+        """Whether the next batch is the first that begins in its epoch."""
+        return self._here.position < (self._together if self.last == "carry" else 1)
+
     def restart(self, number: int = 0) -> None:
         """Go to the beginning of an epoch, counted from the one in which the object was made.
 
@@ -217,7 +222,7 @@ class Batches(Walk):
                 f" {len(self.rows):,} rows"
             )
         self._stands.set(number)
-        self._read, self._asked = 0, None
+        self._read, self._asked = 0, False
 
     def place(self, step: int = 0) -> WalkPosition:
         """Return the place after so many more batches of every rank."""
@@ -248,7 +253,7 @@ class Batches(Walk):
         sound = self.rows.sound_epoch(epoch)
         if sound != self.epoch:
             self._go(WalkPosition(sound, 0))
-            self._asked = os.getpid()
+            self._asked = True
 
     def padding_rows(self, step: int = 0) -> int:
         """Return how many rows of padding the batch so many steps ahead has, over all ranks."""
@@ -319,9 +324,9 @@ class Batches(Walk):
         torchdata's StatefulDataLoader loads such a state when the loop over the next epoch begins, after
         `set_epoch`. Workers load one too: then what their parent process asked for counts.
         """
-        if self._asked is None or place.epoch == self.epoch:
+        if not self._asked or place.epoch == self.epoch:
             return False
-        return read >= self._steps_from(place.position) or self._asked != os.getpid()
+        return read >= self._steps_from(place.position) or _in_worker()
 
     def _steps_from(self, position: int) -> int:
         left = len(self.rows) - position
@@ -337,6 +342,12 @@ class Batches(Walk):
             for ahead in range(further[0], further[-1] + 1)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _in_worker() -> bool:
+    """Say whether this process is a worker of a DataLoader; without torch there is none."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None
 
 
 def _which(rows: RowSource) -> str:

@@ -54,6 +54,11 @@ class DrawnEpochs:
         """Map so many times fewer folders at a time."""
         self._mapped.bound = max(1, affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER) // datasets)
 
+    def move(self, folder: Path) -> None:
+        """Read another folder from now on, whose files nobody has checked."""
+        self.folder = folder
+        self._checked = set()
+
     def release(self) -> None:
         """Unmap all folders."""
         self._mapped.clear()

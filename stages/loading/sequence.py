@@ -117,9 +117,15 @@ class Sequence(Walk):
         """0 while batches are left, 1 after the last one."""
         return 0 if len(self) else 1
 
+    @property
+    def begins_pass(self) -> bool:
+        """Whether it stands before the first batch of the first stage, or behind the last one."""
+        return not len(self) or self._here == SequencePosition(0, *self._stages[0].begin)
+
     def restart(self, number: int = 0) -> None:
         """Go to the first batch of the first stage; of any pass but the first, behind the last batch."""
         self._go(SequencePosition(0, *self._stages[0].begin))
+        self._gave_none = False
         if number:
             self.advance(len(self))
 
@@ -266,6 +272,7 @@ class Sequence(Walk):
         if not 0 <= epoch < MAX_EPOCHS or not 0 <= position < rows or step < 0:
             raise ConfigError(f"state: epoch {epoch}, position {position:,}, step {step}: is no place")
         self._go(self._fitting(place, str(read_field(state, f"lasts_{number}"))))
+        self._gave_none = False
 
     def _refuse_other(self, number: int, state: Mapping[str, int | str], *, through: bool) -> None:
         """Refuse a state of which a stage was of other rows, or lasted otherwise and is through."""

@@ -88,8 +88,9 @@ class SplitReader:
         here = self._given.absolute()
         if not self.folder.is_dir() and here.is_dir():
             self.folder = here
+            self._checked = set()  # other files may be there
             if self._drawn is not None:
-                self._drawn.folder = here
+                self._drawn.move(here)
 
     @property
     def epochs_on_disk(self) -> int:

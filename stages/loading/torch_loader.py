@@ -114,7 +114,7 @@ class Loader(Generic[Walked]):
         return len(self.batches)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch as the trainer counts them, unless it is the current one.
+        """Go to the beginning of an epoch as the trainer counts them.
 
         The first call after a state was loaded does not move: it tells how the trainer counts the epoch
         of the state. So a trainer that counts from 0 again, or that counts with another number of ranks,
@@ -129,11 +129,12 @@ class Loader(Generic[Walked]):
         number = whole_number("epoch", epoch)
         if self._loaded:
             self._loaded, self._counted = False, self.batches.current_pass - number
-        self.go_to_pass(number + self._counted)
+        else:
+            self.go_to_pass(number + self._counted)
 
     def go_to_pass(self, number: int) -> None:
         """Go to the beginning of an epoch, counted from that in which `batches` was made."""
-        if number != self.batches.current_pass:
+        if number != self.batches.current_pass or not self.batches.begins_pass:
             self.batches.restart(number)
 
     @property
@@ -215,6 +216,8 @@ class Loader(Generic[Walked]):
             yield
         except EOFError as error:
             self._loader = None
+            if not self._num_workers:
+                raise
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             raise RuntimeError(
                 "a worker ended while it sent a batch, as one does that has no file descriptor left;"
@@ -225,11 +228,15 @@ class Loader(Generic[Walked]):
             raise
 
     def close(self) -> None:
-        """End the workers; the next loop starts others and begins where this loader stands.
+        """End the loop and the workers; the next loop starts others and begins where this loader stands.
 
         Without it, workers end with the loader. If something refers to it in a circle, as trainers of
         Lightning do, torch then waits 5 s for each worker.
         """
+        self._loop += 1
+        running = getattr(self._loader, "_iterator", None)  # torch's, where workers stay
+        if running is not None:
+            running._shutdown_workers()  # noqa: SLF001  # a loop that somebody holds would keep them
         self._loader = None
 
     def state_dict(self) -> WalkState:

@@ -29,9 +29,9 @@ _NEEDED = ("input_ids", "labels", "position_ids", "segment_ids")
 class TorchtitanLoader:
     """An endless iterable of batches for torchtitan's trainer, with the exact state of a `Loader`.
 
-    After the last batch of an epoch come those of the next one. Around `validation_loader` each iteration
-    ends, and gives every row once. The dataset is `clm` or `fim`: its
-    labels are its inputs, and its documents do not see each other. Give each data-parallel rank batches
+    After the last batch of an epoch come those of the next one. Around `validation_loader` an iteration
+    gives every row once, and ends. The dataset is `clm` or `fim`: its labels are its inputs, and its
+    documents do not see each other. Give each data-parallel rank batches
     of its own, `Batches(rows, n, rank=dp_rank, world_size=dp_degree)`.
 
     >>> loader = TorchtitanLoader(Loader(Batches(rows, 8, rank=dp_rank, world_size=dp_degree)))

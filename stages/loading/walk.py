@@ -60,6 +60,11 @@ class Walk(Sequence[Batch], ABC):
     def current_pass(self) -> int:
         """The number of the current pass, from 0: passes that are over since the walk was made."""
 
+    @property
+    @abstractmethod
+    def begins_pass(self) -> bool:
+        """Whether it stands before the first batch of the current pass."""
+
     @abstractmethod
     def restart(self, number: int = 0) -> None:
         """Go to the first batch of a pass, by its number; running workers follow."""

@@ -12,6 +12,7 @@ from file_damages import Undo
 
 from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
+from pipeline.state import read_only
 from tests.laws.test_generations import lines, request_of, write
 
 pytestmark = pytest.mark.slow
@@ -105,6 +106,21 @@ def test_a_later_generation_with_a_mix_is_made_again_as_it_was(tmp_path: Path) -
     assert report["passed"], report
     later = report["generations"]["0001"]
     assert {"dedup", "mix-mlm"} <= steps_made_again(later)
+
+
+def test_a_folder_that_can_only_be_read_has_the_sums_of_this_verification(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, documents in (("a.jsonl", lines()[:14]), ("b.jsonl", lines()[14:24])):
+        write(tmp_path / "in", name, documents)
+        run_session(request_of(tmp_path / "in", **MIX), stream=None)
+    run = tmp_path / "in/run"
+    (wanted,) = (one["whole"] for one in verified(run)["generations"].values())
+    assert wanted["mlm"]["generations"] == 2
+    verdict = run / "commits" / "verify-mlm" / "_step.json"
+    verdict.write_bytes(verdict.read_bytes()[:-20])  # an old verdict: it is made anew, and not kept
+    monkeypatch.setattr(read_only, "can_write", lambda _: False)
+    assert [one["whole"] for one in verified(run)["generations"].values()] == [wanted]
 
 
 def test_words_for_people_are_not_compared(against: Path) -> None:

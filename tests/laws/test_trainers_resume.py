@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning
@@ -252,21 +253,33 @@ def test_a_resumed_training_takes_the_steps_of_one_that_never_stopped(
         assert later == whole[moments[0] + 1 :], "resumed a second time"
 
 
-def shown_callback() -> Any:
-    """Return the class of docs/how-to/trainers.md that refuses checkpoints which count other rows."""
+def shown(name: str) -> Any:
+    """Return what the page's block for the Trainer of transformers calls by a name."""
     block = next(text for _, text in blocks("docs/how-to/trainers.md") if "class SameSteps" in text)
-    (shown,) = (
-        one for one in ast.parse(block).body if isinstance(one, ast.ClassDef) and one.name == "SameSteps"
-    )
-    names: dict[str, Any] = {"TrainerCallback": TrainerCallback, "ExportableState": ExportableState}
-    exec(compile(ast.Module([shown], []), "trainers.md", "exec"), names)  # noqa: S102  # our own page
-    return names["SameSteps"]
+    (own,) = (one for one in ast.parse(block).body if getattr(one, "name", None) == name)
+    names: dict[str, Any] = {
+        "TrainerCallback": TrainerCallback,
+        "ExportableState": ExportableState,
+        "shardmill": shardmill,
+    }
+    exec(compile(ast.Module([own], []), "trainers.md", "exec"), names)  # noqa: S102  # our own page
+    return names[name]
+
+
+@pytest.mark.parametrize("items", [None, 0, torch.tensor(0)])
+def test_the_loss_of_the_page_is_0_where_no_token_has_a_label(items: object) -> None:
+    logits = torch.zeros(2, 4, 8, requires_grad=True)
+    loss = shown("token_loss")(SimpleNamespace(logits=logits), torch.full((2, 4), -100), items)
+    loss.backward()
+    assert loss == 0
+    assert logits.grad is not None
+    assert not logits.grad.any()
 
 
 def test_a_checkpoint_that_counts_other_rows_is_refused_by_the_callback_of_the_page(
     path: Path, tmp_path: Path
 ) -> None:
-    callback = shown_callback()
+    callback = shown("SameSteps")
 
     def train(size: int, accumulation: int, folder: Path, *, resume: bool) -> None:
         rows = shardmill.open_dataset(folder)
@@ -293,3 +306,32 @@ def test_a_checkpoint_that_counts_other_rows_is_refused_by_the_callback_of_the_p
             train(*changed, resume=True)
     train(2, 2, path, resume=True)
     train(4, 1, path, resume=True)  # steps of the same rows
+
+
+@pytest.mark.parametrize("steps", [5, 6, 8, 13])
+def test_one_loader_may_train_again_and_resume_again(path: Path, tmp_path: Path, steps: int) -> None:
+    net = SeenNet()
+    settings = TrainingArguments(
+        str(tmp_path),
+        max_steps=13,  # 17 batches an epoch make 9 steps of 2
+        save_steps=1,
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        gradient_accumulation_steps=2,
+    )
+    loader = Case(path, tmp_path).loader()
+    trainer = LoaderTrainer(loader, model=net, args=settings, callbacks=[EachStep(net)])
+    trainer.train()
+    whole, net.steps = net.steps, []
+    assert len(whole) == 13
+    trainer.train()
+    assert net.steps == whole
+    for begun in (3, 9):  # inside of an epoch, and behind it
+        settings.max_steps, net.steps = steps, []
+        trainer.train()
+        assert net.steps == whole[:steps]
+        settings.max_steps, net.steps = 13, []
+        trainer.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{begun}"))
+        assert net.steps == whole[begun:]

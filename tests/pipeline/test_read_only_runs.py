@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.session.verifying import verify_session
+from pipeline.state.read_only import can_write
 from stages.errors import ConfigError, ShardmillError, Stopped
 from tests.conftest import run_small
 
@@ -112,6 +113,33 @@ def test_a_run_at_work_in_the_folder_is_told(read_only: Path) -> None:
         assert verify_session(read_only, workers=0, address=None, stream=None)["passed"]
     (read_only / "lock").unlink()
     assert verify_session(read_only, workers=0, address=None, stream=None)["passed"]
+
+
+def test_a_run_is_told_that_somebody_verifies(made: Path) -> None:
+    with (made / "lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        with pytest.raises(Stopped, match="shardmill verify reads it in another process"):
+            verify_session(made, workers=0, address=None, stream=None)
+
+
+@pytest.mark.parametrize("name", ["lock", "log.jsonl", "commits", "commits/decode", "report"])
+def test_one_place_that_cannot_be_written_is_enough(
+    made: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert can_write(made)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != made / name and access(path, mode))
+    assert not can_write(made)
+    before = content_of(made)
+    assert verify_session(made, workers=0, address=None, stream=None)["written"] is False
+    assert content_of(made) == before
+
+
+def test_a_link_among_the_commits_is_found(read_only: Path) -> None:
+    (read_only / "commits" / "decode").rename(read_only.parent / "decode")
+    (read_only / "commits" / "decode").symlink_to(read_only.parent / "decode")
+    report: Any = verify_session(read_only, workers=0, address=None, stream=None)
+    assert [one["file"] for one in report["audit"]["findings"]] == ["commits/decode"]
 
 
 def test_nodes_that_could_not_write_are_refused(read_only: Path) -> None:

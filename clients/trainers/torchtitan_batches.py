@@ -65,7 +65,7 @@ def _use_cpu() -> None:
         get_device_name=lambda *_: "CPU",
         get_device_properties=lambda *_: told,
     )
-    torch.distributed.set_timeout = nothing  # of a later torch
+    torch.distributed.set_timeout = nothing  # type: ignore[attr-defined]  # of a later torch
     names = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
     os.environ.update(names, MASTER_PORT=_PORT)
 

@@ -5,8 +5,8 @@
 A run that may only be read gets its verdict too: what the checks make lies in a folder of the session.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from pipeline.steps.table import planned_steps, step_needs
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import ConfigError, Stopped, VerificationError
 
-Verdicts = Mapping[str, VerdictRecord]
+DatasetVerdicts = Mapping[str, VerdictRecord]
 _NAMED = 3
 
 
@@ -47,7 +47,7 @@ def verify_session(
 
     Args and errors are those of `_verify_one`.
     """
-    before: list[Verdicts] = []
+    before: list[DatasetVerdicts] = []
     reports = [
         _verify_one(folder, before, workers=workers, address=address, stream=stream, full=full)
         for folder in (output, *generation_folders(output))
@@ -58,7 +58,7 @@ def verify_session(
 
 def _verify_one(  # as `verify_session`
     output: Path,
-    before: list[Verdicts],
+    before: list[DatasetVerdicts],
     *,
     workers: int,
     address: str | None,
@@ -80,11 +80,7 @@ def _verify_one(  # as `verify_session`
     replayed = replays_again(file, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
-    if address is not None and not can_write(output):
-        raise ConfigError(
-            f"{output} can only be read, and the nodes of --address need a folder that all can write to;"
-            " leave --address off"
-        )
+    _require_place(output, address)
     resources = WorkerResources(workers, address, file.resources.memory)
     witnesses = located_runs(output, kept, generation=number_of(output))
     scope = replace(scope, file=file, replayed=replayed, earlier=reopened(witnesses, file))
@@ -108,19 +104,40 @@ def _verify_one(  # as `verify_session`
             for name, step in planned_steps(scope):
                 if step.is_check:  # all before the first: no old verdict beside a new decode
                     execution.commits.drop(name)
-            try:
+            with _findings_told(runner, audited):
                 runner.do(plan)
                 report = write()
-            except Exception as error:
-                # Whatever a damaged file makes the other checks raise, what was found is told. A stop,
-                # a setting and a fault of the disk have causes of their own.
-                explained = isinstance(error, Stopped | ConfigError)
-                if not explained and getattr(error, "errno", None) is None:
-                    _refuse_findings(with_findings_so_far(execution, plan, audited))
-                raise
         execution.journal.status(outcome_of(report))
         before.append(runner.records.datasets(VERIFY))
         return report
+
+
+def _require_place(output: Path, address: str | None) -> None:
+    """Refuse the nodes of a cluster for a folder that can only be read: they could write nowhere.
+
+    Raises:
+        ConfigError: it is such a folder.
+    """
+    if address is not None and not can_write(output):
+        raise ConfigError(
+            f"{output} can only be read, and the nodes of --address need a folder that all can write to;"
+            " leave --address off"
+        )
+
+
+@contextmanager
+def _findings_told(runner: Runner, audited: AuditReport) -> Iterator[None]:
+    """Tell what was found, whatever a damaged file makes the other checks raise.
+
+    A stop, a setting and a fault of the disk have causes of their own.
+    """
+    try:
+        yield
+    except Exception as error:
+        explained = isinstance(error, Stopped | ConfigError)
+        if not explained and getattr(error, "errno", None) is None:
+            _refuse_findings(with_findings_so_far(runner.execution, runner.plan, audited))
+        raise
 
 
 def _refuse_findings(report: AuditReport) -> None:
@@ -139,7 +156,7 @@ def _unwritten_report(
     audited: AuditReport,
     skipped: Sequence[SkippedFiles],
     stopped: str | None = None,
-    before: Sequence[Verdicts],
+    before: Sequence[DatasetVerdicts],
 ) -> RunReport:
     """Return the report of a run whose folder can only be read.
 

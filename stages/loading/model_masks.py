@@ -33,13 +33,17 @@ _OF_PADDING = 2
 """Axes of a mask that says where a row has tokens; models take it in whatever dtype."""
 _FULL, _SLIDING, _CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 _MIXING = {
+    "blt": "a transformer over patches of the row, which takes no mask",
     "convbert": "convolutions over neighbouring tokens",
     "cpmant": "a mask of its own, which it makes of lengths",
     "fnet": "a Fourier transform over all tokens of a row",
     "layoutlm": "a mask of padding alone",
     "mobilebert": "embeddings of neighbouring tokens",
     "nystromformer": "landmarks, which are means over the tokens of a row",
+    "perceiver": "latents that see the whole row",
+    "reformer": "attention within buckets of hashes, which takes a mask of padding alone",
     "rwkv": "a state that goes through the row",
+    "xlstm": "a state that goes through the row",
 }
 """Types of models that a mask of four axes does not keep from mixing documents, and what does it.
 

@@ -66,6 +66,26 @@ def test_each_document_has_the_logits_that_it_has_alone(models: ModuleType, name
     assert [line for line in compared if models.fault(line) is not None] == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "xLSTMForCausalLM",
+        "BltForCausalLM",
+        "PerceiverForMaskedLM",
+        "ReformerForMaskedLM",
+        "FNetForMaskedLM",
+    ],
+)
+def test_types_of_models_that_mix_documents_without_the_mask_are_refused(
+    models: ModuleType, name: str
+) -> None:
+    ((task, model_type, _),) = models.classes([name])
+    with pytest.raises(ConfigError, match="so no mask keeps documents apart"):
+        shardmill.model_masks(
+            models.whole_model(model_type, name), models.batch_of(1), models.ATTENTIONS[task][0]
+        )
+
+
 def test_every_class_is_among_those_that_are_compared(models: ModuleType) -> None:
     named = {name for _, _, name in models.classes(())}
     assert set(SLICE) < named

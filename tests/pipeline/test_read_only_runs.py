@@ -19,7 +19,7 @@ from pipeline.state.read_only import can_write
 from stages.errors import ConfigError, ShardmillError, Stopped
 from tests.conftest import run_small
 
-UNLEARNED = {"verify": {"learning": False}}
+UNLEARNED: dict[str, Any] = {"verify": {"learning": False}}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,10 @@ def test_the_command_gives_the_verdict_on_a_file_system_that_is_mounted_read_onl
     place = tmp_path / "mounted"
     place.mkdir()
     mount = "/bin/mount"
-    steps = ([mount, "--bind", made, place], [mount, "-o", "remount,ro,bind", place])
+    steps: tuple[list[str | Path], ...] = (
+        [mount, "--bind", made, place],
+        [mount, "-o", "remount,ro,bind", place],
+    )
     if any(subprocess.run(step, capture_output=True, check=False).returncode for step in steps):
         pytest.skip("this user may mount nothing")
     try:

@@ -58,6 +58,10 @@ class TorchtitanLoader:
             if self._loader.restarts:
                 return
 
+    def close(self) -> None:
+        """End the workers of the loader."""
+        self._loader.close()
+
     def state_dict(self) -> WalkState:
         """Return the state, from which a loader of any number of ranks continues, as plain JSON."""
         return self._loader.state_dict()

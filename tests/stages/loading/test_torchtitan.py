@@ -69,6 +69,14 @@ def test_validation_gives_every_row_once_and_ends(tmp_path: Path) -> None:
     assert set(first[-1][2][-1]) == {-100}
 
 
+def test_it_may_be_closed(tmp_path: Path) -> None:
+    whole = [as_lists(batch) for batch in itertools.islice(opened(tmp_path / "whole"), 3)]
+    loader = opened(tmp_path)
+    first = as_lists(next(iter(loader)))
+    loader.close()
+    assert [first, *(as_lists(batch) for batch in itertools.islice(loader, 2))] == whole
+
+
 def test_rows_of_an_encoder_are_refused() -> None:
     with pytest.raises(ConfigError, match="no position_ids"):
         titan_batch({name: torch.zeros(1, 2) for name in ("input_ids", "labels")})

@@ -119,7 +119,7 @@ class Sequence(Walk):
 
     @property
     def begins_pass(self) -> bool:
-        """Whether it stands before the first batch of the first stage, or behind the last one."""
+        """Whether the next batch is the first of the first stage, or none is left."""
         return not len(self) or self._here == SequencePosition(0, *self._stages[0].begin)
 
     def restart(self, number: int = 0) -> None:

@@ -63,7 +63,7 @@ class Walk(Sequence[Batch], ABC):
     @property
     @abstractmethod
     def begins_pass(self) -> bool:
-        """Whether it stands before the first batch of the current pass."""
+        """Whether the next batch is the first of the current pass."""
 
     @abstractmethod
     def restart(self, number: int = 0) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -147,22 +148,30 @@ def test_nodes_that_could_not_write_are_refused(read_only: Path) -> None:
         verify_session(read_only, workers=2, address="auto", stream=None)
 
 
+@contextmanager
+def mounted_read_only(folder: Path, place: Path) -> Iterator[None]:
+    """Show a folder at another place, where nobody can write; skip the test if this user may not."""
+    place.mkdir()
+    mount = "/bin/mount"
+    if subprocess.run([mount, "--bind", folder, place], capture_output=True, check=False).returncode:
+        pytest.skip("this user may mount nothing")
+    try:
+        again = [mount, "-o", "remount,ro,bind", place]
+        if subprocess.run(again, capture_output=True, check=False).returncode:
+            pytest.skip("this user may not mount for reading alone")
+        yield
+    finally:
+        subprocess.run(["/bin/umount", str(place)], check=True)
+
+
 def test_the_command_gives_the_verdict_on_a_file_system_that_is_mounted_read_only(
     made: Path, tmp_path: Path
 ) -> None:
-    place = tmp_path / "mounted"
-    place.mkdir()
-    mount = "/bin/mount"
-    steps: tuple[list[str | Path], ...] = (
-        [mount, "--bind", made, place],
-        [mount, "-o", "remount,ro,bind", place],
-    )
-    if any(subprocess.run(step, capture_output=True, check=False).returncode for step in steps):
-        pytest.skip("this user may mount nothing")
-    try:
+    place, to = tmp_path / "mounted", tmp_path / "exported"
+    before = content_of(made)
+    with mounted_read_only(made, place):
         with pytest.raises(OSError, match="Read-only file system"):
             (place / "new").touch()
-        before = content_of(made)
         done = CliRunner().invoke(cli.app, ["verify", str(place), "--workers", "0"])
         assert done.exit_code == 0, done.output
         assert "verify clm: PASS" in done.output
@@ -171,11 +180,8 @@ def test_the_command_gives_the_verdict_on_a_file_system_that_is_mounted_read_onl
             done = CliRunner().invoke(cli.app, [command[0], str(place), *command[1:], "--json"])
             assert done.exit_code == 0, done.output
             assert json.loads(done.stdout)
-        to = tmp_path / "exported"
         done = CliRunner().invoke(
             cli.app, ["export", str(place), "--dataset", "clm", "--format", "nanogpt", "--to", str(to)]
         )
         assert done.exit_code == 0, done.output
-        assert content_of(made) == before
-    finally:
-        subprocess.run(["/bin/umount", str(place)], check=True)
+    assert content_of(made) == before

@@ -156,7 +156,7 @@ def mounted_read_only(folder: Path, place: Path) -> Iterator[None]:
     if subprocess.run([mount, "--bind", folder, place], capture_output=True, check=False).returncode:
         pytest.skip("this user may mount nothing")
     try:
-        again = [mount, "-o", "remount,ro,bind", place]
+        again = [mount, "-o", "remount,ro,bind", str(place)]
         if subprocess.run(again, capture_output=True, check=False).returncode:
             pytest.skip("this user may not mount for reading alone")
         yield

@@ -56,7 +56,7 @@ def verify_session(
     return with_generations(reports[0], dict(zip(names, reports[1:], strict=True)))
 
 
-def _verify_one(  # as `verify_session`
+def _verify_one(
     output: Path,
     before: list[DatasetVerdicts],
     *,

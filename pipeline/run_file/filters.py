@@ -29,6 +29,14 @@ def resolve_filters(file: RunFile, base: Path) -> RunFile:
     return file.model_copy(update={"filters": resolved})
 
 
+def filter_warnings(filters: Sequence[FilterConfig]) -> list[str]:
+    """Return what of resolved filters has no effect, as lines for people."""
+    found = [(number, filter_of(one).warning(one)) for number, one in enumerate(filters)]
+    return [
+        f"filters.{number} (kind = {filters[number].kind!r}): {text}" for number, text in found if text
+    ]
+
+
 def decisive_filters(filters: Sequence[FilterConfig], source: str | None = None) -> dict[str, Any]:
     """Return what of filters decides which documents stay, by number; nothing of none.
 

@@ -1,9 +1,13 @@
 r"""Words: a text as the words that it is compared by, each with where it stands.
 
 A word is a run of letters, digits and marks. Case, width and Unicode form do not matter: each character
-is folded (NFKD, case folded), one character at a time. All else parts words, but apostrophes and
-invisible characters (format characters, such as the soft hyphen) are passed over. Each character of a
-script without spaces (Han, Kana, Thai, Lao, Khmer, Myanmar) is a word.
+is folded (NFKD, case folded), one character at a time. All else parts words. Passed over are
+
+    apostrophes, invisible characters, variation selectors, enclosing marks    don´t -> dont, ✔️ -> nothing
+    marks that no letter or digit stands before
+    what groups the digits of a number                                         1,200 -> 1200
+
+Each character of a script without spaces (Han, Kana, Thai, Lao, Khmer, Myanmar) is a word.
 
     "Don't  STOP: the ﬁrst rule!"  ->  dont stop the first rule
     "猫が座る"                      ->  猫 か \u3099 座 る
@@ -12,6 +16,7 @@ Words are looked up in the vocabulary of the evaluation sets and compared with i
 so no two different words are taken for the same.
 """
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
@@ -22,11 +27,18 @@ from numpy.typing import NDArray
 from stages.kernels import lean_kernel
 from stages.scripts import UNSPACED_RANGES
 
-APART, PART, ALONE, PASSED = 0, 1, 2, 3
-"""What a folded character is: parts words, is part of one, is one alone, or is passed over."""
+APART, PART, ALONE, PASSED, MARK = 0, 1, 2, 3, 4
+"""What a folded character is: parts words, is part of one, is one alone, is passed over, or is part of
+one that has begun and passed over elsewhere."""
 ABSENT = -1
 """In place of a word's number, if no evaluation set has it."""
-_APOSTROPHES = "'\u2018\u2019\u02bc\u02b9\u2032`"
+_APOSTROPHES = "'\u2018\u2019\u201b\u00b4\u02b9\u02bb\u02bc\u02bd\u02ca\u02cb\u2032\u2035\u055a\u05f3\ua78c\uff07\uff40`"
+_IGNORABLE = ((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164),
+              (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF))  # fmt: skip
+"""Invisible characters that are no format characters: Default_Ignorable_Code_Point of Unicode."""
+_GROUPING = re.compile("(?<![0-9]{4})(?<=[0-9])[,\u2009\u202f](?=(?:[0-9]{2}[,\u2009\u202f])*[0-9]{3}(?![0-9]))")
+"""Between digits: 1 to 3, then groups of 2 or 3, of which the last has 3."""
+_COMMA, _THIN, _NARROW = 0x2C, 0x2009, 0x202F
 _CODES = 0x110000
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
@@ -60,6 +72,8 @@ def folding() -> Folding:
         if character.isascii() or character.isprintable() or unicodedata.category(character) == "Cf":
             kinds[code] = _kind(character)
             folded = fold(character)
+            if kinds[code] == PASSED:
+                continue
             folded = " " if folded.startswith(" ") else folded  # an accent with nothing under it
             if len(folded) == 1:
                 single[code] = ord(folded)
@@ -68,7 +82,7 @@ def folding() -> Folding:
                 several += [len(folded), *map(ord, folded)]
     for first, last in UNSPACED_RANGES:
         own = kinds[first : last + 1]
-        own[own == PART] = ALONE
+        own[(own == PART) | (own == MARK)] = ALONE
     return Folding(single, np.array(several or [0], np.int32), kinds)
 
 
@@ -79,9 +93,10 @@ def fold(text: str) -> str:
 
 
 def _kind(character: str) -> int:
-    if character in _APOSTROPHES or unicodedata.category(character) == "Cf":
+    category, code = unicodedata.category(character), ord(character)
+    if character in _APOSTROPHES or category in ("Cf", "Me") or any(a <= code <= b for a, b in _IGNORABLE):
         return PASSED
-    return PART if unicodedata.category(character)[0] in "LNM" else APART
+    return {"L": PART, "N": PART, "M": MARK}.get(category[0], APART)
 
 
 class _Marks(dict[int, str]):
@@ -102,7 +117,10 @@ _MARKS = _Marks()
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text: the plain statement of what `fill_words` does on bytes."""
-    return text.translate(_MARKS).split()
+    words = _GROUPING.sub("", text).translate(_MARKS).split()
+    kinds = folding().kinds
+    begun = (next((n for n, one in enumerate(word) if kinds[ord(one)] != MARK), len(word)) for word in words)
+    return [word[start:] for word, start in zip(words, begun, strict=True) if start < len(word)]
 
 
 def _folded(code: int) -> str:
@@ -219,6 +237,37 @@ def _code_at(data: NDArray[np.uint8], position: int) -> tuple[int, int]:
 
 
 @lean_kernel
+def _groups_digits(data: NDArray[np.uint8], span: tuple[int, int], place: int, after: int) -> bool:
+    """Say whether a mark groups the digits of a number: the plain statement is `_GROUPING`.
+
+    Args:
+        data: (B,) bytes.
+        span: where the text begins and ends.
+        place: where the mark begins.
+        after: where it ends.
+    """
+    before = place
+    while before > span[0] and place - before <= 3 and _is_digit(data[before - 1]):  # noqa: PLR2004
+        before -= 1
+    if not 1 <= place - before <= 3:  # noqa: PLR2004  # digits of the first group
+        return False
+    while True:
+        end = after
+        while end < span[1] and end - after <= 3 and _is_digit(data[end]):  # noqa: PLR2004
+            end += 1
+        if end - after != 2 or end >= span[1]:  # noqa: PLR2004  # of a group that is not the last
+            return end - after == 3  # noqa: PLR2004
+        code, after = _code_at(data, end)
+        if code not in (_COMMA, _THIN, _NARROW):
+            return False
+
+
+@lean_kernel
+def _is_digit(byte: int) -> bool:
+    return 0x30 <= byte <= 0x39  # noqa: PLR2004  # 0 to 9
+
+
+@lean_kernel
 def _put(
     word: NDArray[np.int32],
     length: int,
@@ -274,12 +323,14 @@ def fill_words(
         for part in range(parts):
             folded = first if first >= 0 else int(several[place + 1 + part])
             kind = kinds[folded]
-            if kind == PART:
+            if kind == APART and length and code in (_COMMA, _THIN, _NARROW):
+                kind = PASSED if _groups_digits(data, span, start, position) else APART
+            if kind == PART or (kind == MARK and length):
                 begin = begin if length else start
                 if length < len(word):
                     word[length] = folded
                 length, end = length + 1, position
-            elif kind != PASSED:
+            elif kind not in (PASSED, MARK):
                 if length:
                     count, length = _put(word, length, (begin, end), known, out, count), 0
                 if kind == ALONE:

@@ -1,36 +1,37 @@
 """Rules of C4: lines that are no sentences go, and documents that hold code, filler or little else.
 
-    A line goes that     has a word of over 1,000 characters; ends in none of . ? ! " ' or in "...";
-                         has fewer than 3 words; names Javascript; speaks of cookies or terms of use
-    A document goes that has "lorem ipsum" or a "{" in a line that stays, or fewer than 5 sentences in
+    A line goes that     has a word of over 1,000 characters; ends in none of . ? ! " or in "...";
+                         has fewer than 5 words; names Javascript; speaks of cookies or terms of use
+    A document goes that has "lorem ipsum" or a "{" in a line that stays, or fewer than 3 sentences in
                          all such lines
 
 Lines are looked at in their order, by the rules in theirs; [1], [edit] and [citation needed] go from a
-line before its end is looked at. White space before a citation at a line's end stays, so that "... was
-said. [3]" ends in no mark and goes, while "... was said.[3]" stays; datatrove does the same. What is
+line before its end is looked at and its words are counted. White space before a citation at a line's end
+stays, so that "... was said. [3]" ends in no mark and goes, while "... was said.[3]" stays. What is
 left are the lines, stripped of white space. With `remove_lines = false` the same documents go, and the
 others stay as they are. A sentence ends with a run of . ? ! and closing quotes before white space or at
 a line's end.
 
-Of the paper's rules the list of bad words is not here: name yours with the filter `function`. The paper
-drops a document for a "{" anywhere; like the code that made the data set, this one does not read on in a
-line that went before. Rules on long words, "...", cookies and citations are that code's, too.
+Rules and defaults are those of the program that made the data set. Of its rules the list of bad words is
+not here: name yours with the filter `function`. It counts sentences with Punkt of NLTK. datatrove's filter
+of that name has 5 sentences, 3 words, and ' as one more end; it counts words before citations go.
 
-Source: Raffel et al. 2019, "Exploring the limits of transfer learning with a unified text-to-text
-transformer", section 2.2, arXiv 1910.10683. Verdicts are those of datatrove's filter of that name, given
-these sentences.
+Source: `clean_page` of tensorflow_datasets/text/c4_utils.py in github.com/tensorflow/datasets, commit
+0560e686; Raffel et al. 2019, "Exploring the limits of transfer learning with a unified text-to-text
+transformer", section 2.2, arXiv 1910.10683.
 """
 
 import re
 from collections import Counter
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from stages.cleaning.text import clean_text
 from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge, measured
 
 CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
-_ENDS = (".", "?", "!", '"', "'")
+_ENDS = (".", "?", "!", '"')
 _FILLER, _SCRIPT = "lorem ipsum", "javascript"
 _POLICIES = (
     "terms of use",
@@ -52,12 +53,22 @@ class C4(FilterConfig):
     """Names the filter."""
     remove_lines: bool = True
     """Whether lines go from documents that stay, and citations from lines."""
-    min_sentences: int = Field(5, ge=0)
+    min_sentences: int = Field(3, ge=0)
     """Fewest sentences in the lines that stay."""
-    min_line_words: int = Field(3, ge=0)
-    """Fewest words of a line, between white space."""
+    min_line_words: int = Field(5, ge=0)
+    """Fewest words of a line, between white space, without citations."""
+    line_ends: tuple[str, ...] = Field(_ENDS, min_length=1)
+    """With what a line must end."""
     max_word_length: int = Field(1000, ge=1)
     """Longest word of a line, in characters."""
+
+    @field_validator("line_ends")
+    @classmethod
+    def _as_in_texts(cls, ends: tuple[str, ...]) -> tuple[str, ...]:
+        for end in ends:
+            if not end or end != end.strip():
+                raise ValueError(f"{end!r}: a line never ends so; name a mark without white space")
+        return tuple(map(clean_text, ends))
 
 
 def count_sentences(line: str) -> int:
@@ -88,7 +99,7 @@ def _judge(document: Document, config: C4) -> Gone | Changed | None:
         if "[" in line:
             line, cited = CITATION.subn("", line)
         if _is_no_sentence(whole, line, config):
-            counts[_LINES] += bool(whole)
+            counts[_LINES] += bool(line or cited)
             continue
         lower = line.lower() if named else ""
         if _FILLER in lower:
@@ -120,9 +131,9 @@ def _is_no_sentence(whole: str, line: str, config: C4) -> bool:
         line: without white space around it and citations.
         config: the bounds.
     """
-    if not line.endswith(_ENDS) or line.endswith("..."):
+    if not line.endswith(config.line_ends) or line.endswith("..."):
         return True
-    if len(whole.split(None, config.min_line_words)) < config.min_line_words:
+    if len(line.split(None, config.min_line_words)) < config.min_line_words:
         return True
     return len(whole) > config.max_word_length and max(map(len, whole.split())) > config.max_word_length
 
@@ -131,4 +142,12 @@ def _rewrites(config: C4) -> bool:
     return config.remove_lines
 
 
-C4_RULES = Filter(C4, _RULES, _open, changes=(_LINES, "citations"), rewrites=_rewrites, memory_factor=52)
+C4_RULES = Filter(
+    C4,
+    _RULES,
+    _open,
+    version=2,
+    changes=(_LINES, "citations"),
+    rewrites=_rewrites,
+    memory_factor=52,
+)

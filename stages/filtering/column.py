@@ -4,14 +4,15 @@
     not_a_number   min or max is set, and the value is neither a number nor a text that spells one
     below_min, above_max, not_among
 
-Values of `one_of` are compared as texts: 7 is "7", true is "true". In CSV every value is a text.
+Values of `one_of` are compared as texts in NFC: 7 is "7", true is "true". In CSV every value is a text.
 """
 
 import math
 from decimal import Decimal
 from typing import Literal
+from unicodedata import normalize
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
 
@@ -38,6 +39,11 @@ class ColumnBound(FilterConfig):
     missing: Missing = "drop"
     """What becomes of a document whose record has no value there."""
 
+    @field_validator("one_of")
+    @classmethod
+    def _in_nfc(cls, values: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return values and tuple(normalize("NFC", value) for value in values)
+
     @model_validator(mode="after")
     def _one_sort_of_bound(self) -> "ColumnBound":
         bounds = [bound for bound in (self.min, self.max) if bound is not None]
@@ -62,7 +68,7 @@ def _judge(value: object, config: ColumnBound) -> Gone | None:
         return Gone("missing", f"column {config.column!r} has no value")
     if config.one_of is not None:
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if text in config.one_of:
+        if normalize("NFC", text) in config.one_of:
             return None
         return Gone("not_among", f"column {config.column!r}: {text[:_SHOWN]!r} is not in one_of")
     return _within(value, config)
@@ -100,4 +106,4 @@ def _columns(config: ColumnBound) -> tuple[str, ...]:
     return (config.column,)
 
 
-COLUMN = Filter(ColumnBound, _RULES, _open, columns=_columns)
+COLUMN = Filter(ColumnBound, _RULES, _open, version=2, columns=_columns)

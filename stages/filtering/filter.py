@@ -91,6 +91,11 @@ def never(_: FilterConfig) -> bool:
     return False
 
 
+def no_warning(_: FilterConfig) -> None:
+    """Say nothing."""
+    return
+
+
 def nothing_outside(config: FilterConfig, _: Path, __: str) -> FilterConfig:
     """Return settings that rest on nothing outside of the run file."""
     return config
@@ -116,6 +121,8 @@ class Filter(Generic[Settings_contra]):
     """Returns the settings with the digest of what they rest on: files beside the run file, code, a
     model. Raises ConfigError if that is not there; takes the run file's folder, and the setting's name
     for messages."""
+    warning: Callable[[Settings_contra], str | None] = no_warning
+    """Says what of resolved settings has no effect, for people."""
     undecided: tuple[str, ...] = ()
     """Settings that decide no verdict once the others are resolved: where a file is."""
     memory_factor: int = 0

@@ -16,6 +16,7 @@ words.
 """
 
 from typing import Literal
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,7 @@ class GopherQuality(FilterConfig):
     @field_validator("stop_words")
     @classmethod
     def _words_of_texts(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        words = tuple(normalize("NFC", word) for word in words)
         for word in words if words != _STOP_WORDS else ():  # the defaults need no compiled code
             places = (word, f"a{word}", f"{word}a")  # 's is a word only behind another
             if not any(word in split_words(place) for place in places):

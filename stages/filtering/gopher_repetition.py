@@ -6,7 +6,7 @@
     repeated_5 to repeated_10           characters of repeated runs of 5 to 10 words: 0.15, 0.14 .. 0.10
 
 The first rule that a document breaks gives the reason. The shares of characters are of the whole text.
-Paragraphs are parted by two line feeds or more, lines by one or more. A top run's characters are those
+A line of white space alone is no line; one such or more part paragraphs. A top run's characters are those
 of its words and a space between two, for each time it stands there; repeated runs are looked for from
 left to right, none overlaps another, and they are compared without spaces. The paper leaves these open.
 Unlike the paper's, a run that occurs once counts as a top run too, so a very short text is dropped. Top
@@ -15,7 +15,8 @@ switches a rule off.
 
 Source: Rae et al. 2021, "Scaling language models: methods, analysis & insights from training Gopher",
 section A.1.1 and table A1, arXiv 2112.11446. Verdicts are those of datatrove's filter of that name,
-given these words.
+given these words and the text without its blank lines: it takes those with a space for lines, and so the
+nothing before a first line feed and behind a last one.
 """
 
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from stages.filtering.characters import character_flags
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
 from stages.filtering.repeats import (
     empty_set,
@@ -97,7 +99,8 @@ def _pieces(document: Document, what: str, most: float, most_characters: float) 
     data = document.text.decode().strip().encode() if what == "paragraph" else document.text
     counts = np.zeros(3, np.int64)
     table = empty_set(data.count(b"\n") + 1)
-    repeated_pieces(np.frombuffer(data, np.uint8), 2 if what == "paragraph" else 1, table, counts)
+    buffer, whole = np.frombuffer(data, np.uint8), what == "paragraph"
+    repeated_pieces(buffer, character_flags(), whole, table, counts)
     pieces, repeats, characters = counts.tolist()
     share, of_characters = repeats / pieces, characters / document.characters
     rules = [(f"{what}s", f"share of {what}s", share, f"max_{what}s", most)]
@@ -107,4 +110,4 @@ def _pieces(document: Document, what: str, most: float, most_characters: float) 
 
 _PIECES = ("paragraphs", "paragraph_characters", "lines", "line_characters")
 _RUNS = (*(f"top_{size}" for size in _TOP), *(f"repeated_{size}" for size in _REPEATED))
-GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, version=2, memory_factor=39)
+GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, version=3, memory_factor=39)

@@ -7,7 +7,8 @@ probability of 3 in a million.
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.filtering.words import BASE
+from stages.filtering.characters import SPACE
+from stages.filtering.words import BASE, code_at
 from stages.kernels import inlined_kernel, lean_kernel
 
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
@@ -59,42 +60,72 @@ def mixed(value: np.uint64) -> np.uint64:
 
 @lean_kernel
 def repeated_pieces(
-    buffer: NDArray[np.uint8], line_feeds: int, table: NDArray[np.uint64], counts: NDArray[np.int64]
+    buffer: NDArray[np.uint8],
+    flags: NDArray[np.uint16],
+    whole: bool,
+    table: NDArray[np.uint64],
+    counts: NDArray[np.int64],
 ) -> None:
-    r"""Count the pieces of a text, those that it has had before, and the characters of these.
+    r"""Count the lines or paragraphs of a text, those that it has had before, and their characters.
 
-    "a\n\nb\n\n\nb", pieces between two line feeds or more -> counts = [3, 1, 1]
+    A line of white space alone is no line, and parts paragraphs as an empty one does.
+
+    "a\n \nb\n\n\nb", whole -> counts = [3, 1, 1]
 
     Args:
         buffer: (B,) the text in UTF-8.
-        line_feeds: how many, or more, stand between two pieces.
+        flags: `character_flags()`.
+        whole: whether lines with none such between them are one piece, a paragraph.
         table: `empty_set` for as many as there are.
         counts: filled.
     """
-    size, start = len(buffer), 0
+    size, place = len(buffer), 0
     pieces = repeats = characters = 0
-    while start <= size:
-        place, run = start, 0
+    while place < size:
+        end = _line_end(buffer, place)
+        if _is_blank(buffer, flags, place, end):
+            place = end + 1
+            continue
         value, length = np.uint64(0), 0
-        while place < size:
-            run = 0
-            while place + run < size and buffer[place + run] == _LINE_FEED:
-                run += 1
-            if run >= line_feeds:
-                break
-            for offset in range(max(1, run)):
-                byte = buffer[place + offset]
+        while True:
+            for offset in range(place, end):
+                byte = buffer[offset]
                 value = value * BASE + np.uint64(byte) + np.uint64(1)
                 length += (byte & _TAIL_BITS) != _FIRST_TAIL
-            place += max(1, run)
+            place = end + 1
+            if not whole or place >= size:
+                break
+            end = _line_end(buffer, place)
+            if _is_blank(buffer, flags, place, end):
+                break
+            value = value * BASE + np.uint64(_LINE_FEED) + np.uint64(1)
+            length += 1
         pieces += 1
         value = mixed(value)
         slot = slot_of(table, value)
         repeats += table[slot] == value
         characters += length if table[slot] == value else 0
         table[slot] = value
-        start = place + run if place < size else size + 1
     counts[0], counts[1], counts[2] = pieces, repeats, characters
+
+
+@inlined_kernel
+def _line_end(buffer: NDArray[np.uint8], place: int) -> int:
+    """Return where the line that begins at a place ends: its line feed, or the end of the text."""
+    while place < len(buffer) and buffer[place] != _LINE_FEED:
+        place += 1
+    return place
+
+
+@inlined_kernel
+def _is_blank(buffer: NDArray[np.uint8], flags: NDArray[np.uint16], place: int, end: int) -> bool:
+    """Say whether there is nothing but white space between two places."""
+    while place < end:
+        code, width = code_at(buffer, place)
+        if flags[code] & SPACE == 0:
+            return False
+        place += width
+    return True
 
 
 @lean_kernel

@@ -4,11 +4,11 @@
     substring   the address holds a text of a list
     missing     the record names no address; kept unless `missing = "drop"`
 
-A list is a file with an entry a line; empty lines and those that begin with # are passed over. Case does
-not matter. The digest of the lists, not their paths, is part of the run's fingerprint.
+Lists are read by the forms in which they are published (`stages.filtering.url_lists`); hosts are compared
+in one spelling (`stages.filtering.hosts`). The digest of what lists hold, not their paths, is part of the
+run's fingerprint.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,8 +19,11 @@ from pydantic import Field, model_validator
 from stages.errors import ConfigError, DataError
 from stages.filtering.column import Missing, is_missing
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge
+from stages.filtering.hosts import host_of
+from stages.filtering.url_lists import lowered, read_domains, read_parts
 
-_HOST = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?(?://)?(?:[^/?#@]*@)?\[?([^/?#:\]]*)")
+_SHOWN = 60
+"""Characters of a line that are shown."""
 _RULES = ("domain", "substring", "missing")
 
 
@@ -48,17 +51,11 @@ class UrlLists(FilterConfig):
         return self
 
 
-def host_of(address: str) -> str:
-    """Return the host of an address in small letters: "https://me@A.org:80/x" -> "a.org"."""
-    found = _HOST.match(address.strip().lower())
-    return found.group(1).strip(".") if found else ""
-
-
 def _open(config: UrlLists) -> Judge:
-    domains, substrings = _read(config.domains), _read(config.substrings)
+    (domains, _), substrings = read_domains(config.domains), read_parts(config.substrings)
     if _digest(domains, substrings) != config.digest:
         raise DataError(f"{_named(config)}: changed since the run was planned; run again")
-    blocked = frozenset(entry.removeprefix("*.").strip(".") for entry in domains)
+    blocked = frozenset(domains)
 
     def judge(document: Document) -> Gone | None:
         value = document.values.get(config.column)
@@ -70,7 +67,7 @@ def _open(config: UrlLists) -> Judge:
             if host in blocked:
                 return Gone("domain", f"{host} is in domains")
             host = host.partition(".")[2]
-        address = value.lower()
+        address = lowered(value)
         held = next((text for text in substrings if text in address), None)
         return None if held is None else Gone("substring", f"holds {held!r} of substrings")
 
@@ -84,7 +81,7 @@ def _resolve(config: UrlLists, base: Path, key: str) -> UrlLists:
         if not Path(place).is_file():
             raise ConfigError(f"{key}: {place}: no such file; name a regular file, one entry a line")
     try:
-        digest = _digest(_read(domains), _read(substrings))
+        digest = _digest(read_domains(domains)[0], read_parts(substrings))
     except DataError as error:
         raise ConfigError(f"{key}: {error}") from error
     if config.digest not in (None, digest):
@@ -94,19 +91,19 @@ def _resolve(config: UrlLists, base: Path, key: str) -> UrlLists:
     return config.model_copy(update={"domains": domains, "substrings": substrings, "digest": digest})
 
 
-def _read(places: Sequence[str]) -> tuple[str, ...]:
-    """Return the entries of lists, each once."""
-    entries: dict[str, None] = {}
-    for place in places:
-        try:
-            lines = Path(place).read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError as error:
-            raise DataError(f"{place}: is no UTF-8 ({error.reason}); write it as UTF-8") from error
-        except OSError as error:
-            raise DataError(f"{place}: cannot be read: {error.strerror}") from error
-        stripped = (line.strip().lower() for line in lines)
-        entries.update(dict.fromkeys(line for line in stripped if line and not line.startswith("#")))
-    return tuple(entries)
+def _warning(config: UrlLists) -> str | None:
+    """Say which lines of the lists name no host, or None if each does."""
+    try:
+        _, unread = read_domains(config.domains)
+    except DataError:  # said where the run is planned or the lists are read
+        return None
+    if not unread:
+        return None
+    shown = "; ".join(f"{Path(one.place).name} line {one.line}: {one.text[:_SHOWN]!r}" for one in unread[:3])
+    return (
+        f"{len(unread):,} line{'s' * (len(unread) != 1)} of the lists of domains name{'s' * (len(unread) == 1)}"
+        f" no host and block{'s' * (len(unread) == 1)} nothing, such as {shown}; see docs/filters.md for the forms"
+    )
 
 
 def _digest(domains: Sequence[str], substrings: Sequence[str]) -> str:
@@ -123,5 +120,12 @@ def _columns(config: UrlLists) -> tuple[str, ...]:
 
 
 URL = Filter(
-    UrlLists, _RULES, _open, columns=_columns, resolve=_resolve, undecided=("domains", "substrings")
+    UrlLists,
+    _RULES,
+    _open,
+    version=2,
+    columns=_columns,
+    resolve=_resolve,
+    warning=_warning,
+    undecided=("domains", "substrings"),
 )

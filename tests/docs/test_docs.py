@@ -9,6 +9,7 @@ the code says of itself. Every link leads somewhere.
 
 import os
 import re
+import string
 import subprocess
 import sys
 import tomllib
@@ -165,6 +166,24 @@ def test_the_page_of_objectives_has_a_section_for_each() -> None:
 def test_the_page_of_filters_has_a_section_for_each() -> None:
     text = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^## `(\w+)`$", text, re.MULTILINE)) == FILTERS.keys()
+
+
+def test_the_table_of_sources_has_each_default_of_a_rule() -> None:
+    text = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8").split("<!-- defaults -->")[1]
+    rows = [line.strip("| ").split(" | ")[:3] for line in text.strip().split("\n\n")[0].splitlines()[2:]]
+    wanted = [
+        [f"`{kind}`", f"`{name}`", _shown(field.default)]
+        for kind in ("gopher_quality", "gopher_repetition", "c4", "fineweb")
+        for name, field in FILTERS[kind].config.model_fields.items()
+        if name not in ("kind", "sources")
+    ]
+    assert rows == wanted
+
+
+def _shown(value: object) -> str:
+    if not isinstance(value, tuple):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return (" " if set("".join(map(str, value))) <= set(string.punctuation) else ", ").join(map(str, value))
 
 
 def test_the_page_of_exports_has_a_row_for_each_format() -> None:

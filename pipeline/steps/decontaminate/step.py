@@ -166,7 +166,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 DECONTAMINATE = Step(
     name=DECONTAMINATE_NAME,
-    version=1,
+    version=2,
     record=DecontaminateRecord,
     reads=always((DEDUP.name,)),
     settings=_settings,

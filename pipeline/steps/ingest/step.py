@@ -13,7 +13,7 @@ from pipeline.engine.tasks import Task
 from pipeline.inputs.bundles import BUNDLES, Bundle, bundles_of
 from pipeline.inputs.files import InputFile, fields_of
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.filters import decisive_filters
+from pipeline.run_file.filters import decisive_filters, filter_warnings
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.columns import SourceColumns
@@ -360,6 +360,11 @@ def _unit_key(unit: str) -> str | None:
     return unit.replace(".", "/", 1).rpartition("-")[0]
 
 
+def _warning(scope: Scope) -> str | None:
+    said = [unused_roles(scope), *filter_warnings(scope.file.filters)]
+    return ". ".join(filter(None, said)) or None
+
+
 def _amounts(record: IngestRecord, _: Records) -> Amounts:
     return Amounts(documents=record.read, bytes=sum(unit.text_bytes for unit in record.units))
 
@@ -376,7 +381,7 @@ INGEST = Step(
     settings=_settings,
     units=_units,
     unit_key=_unit_key,
-    warning=unused_roles,
+    warning=_warning,
     need=_need,
     work=_work,
     amounts=_amounts,

@@ -16,8 +16,8 @@ from stages.decontamination.words import fold, folding, words_of
 from tests.campaign import examples
 
 RULE = DecontaminationRule(ngram=4, min_words=2, max_items=3)
-WORDS = st.sampled_from(["a", "b", "A", "ﬁ", "don't", "猫", "が", "é", "e\u0301", "x-y", "½", "1", "ﷺ"])
-SPACES = st.sampled_from([" ", "\n", ", ", " -- ", "\u3000", "\u00ad", "", "´"])
+WORDS = st.sampled_from(["a", "b", "A", "ﬁ", "don't", "猫", "が", "é", "e\u0301", "x-y", "½", "1", "ﷺ", "12", "200", "345,", "\u0301", "\ufe0f", "✔️"])
+SPACES = st.sampled_from([" ", "\n", ", ", " -- ", "\u3000", "\u00ad", "", "´", ",", "\u202f", "\u20e3"])
 TEXTS = st.lists(st.tuples(WORDS, SPACES).map("".join), max_size=60).map("".join)
 ITEMS = st.lists(st.lists(TEXTS, min_size=1, max_size=3), min_size=1, max_size=6)
 
@@ -95,13 +95,41 @@ def test_words_do_not_change_with_case_form_or_punctuation(text: str) -> None:
         ("猫が座る", ["猫", "か", "\u3099", "座", "る"]),
         ("ＦＵＬＬ width Ｘ", ["full", "width", "x"]),
         ("Straße STRASSE", ["strasse", "strasse"]),
-        ("1,000.5 = x_y", ["1", "000", "5", "x", "y"]),
+        ("1,000.5 = x_y", ["1000", "5", "x", "y"]),
+        ("12,345,678 1,00,000 1\u202f200", ["12345678", "100000", "1200"]),
+        ("1,2,3 1,20 1234,567 1,2345 ,200 1, 200", ["1", "2", "3", "1", "20", "1234", "567", "1", "2345", "200", "1", "200"]),
+        ("don\u00b4t don\u2019t don\uff07t don`t", ["dont"] * 4),
+        ("\u2714\ufe0f the 1\ufe0f\u20e3 \u0301 x", ["the", "1", "x"]),
+        ("a\ufe0fb \u3164c", ["ab", "c"]),
         ("👍 ... \u00b4 \n", []),
         ("क्षि हिन्दी", ["क्षि", "हिन्दी"]),
     ],
 )
 def test_words_are_letters_and_digits_in_one_form(text: str, words: list[str]) -> None:
     assert words_of(text) == words
+
+
+PASSED_OVER = "'´\u2019\u00ad\u200b\u200d\u2060\ufe0e\ufe0f\U000e0101\u034f\u20e3\u3164"
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(words=st.lists(WORDS, max_size=20), inserted=st.lists(st.sampled_from(PASSED_OVER), max_size=20))
+def test_what_does_not_count_in_items_does_not_count_in_texts(
+    words: list[str], inserted: list[str]
+) -> None:
+    text = " ".join(words)
+    places = [place * len(text) // (len(inserted) + 1) for place in range(1, len(inserted) + 1)]
+    parts = [text[a:b] for a, b in zip([0, *places], [*places, len(text)], strict=True)]
+    filled = "".join(part + mark for part, mark in zip(parts, [*inserted, ""], strict=True))
+    assert words_of(filled.replace(",", "")) == words_of(text.replace(",", ""))
+
+
+@pytest.mark.parametrize("number", [0, 7, 100, 1200, 12_345, 1_234_567])
+def test_a_number_is_one_word_with_and_without_groups(number: int) -> None:
+    item = f"the town of old had {number} people in all its streets"
+    text = item.replace(str(number), f"{number:,}")
+    assert words_of(text) == words_of(item)
+    assert len(hits_in([f"so {text} then"], index_of([[item]]))) == len(hits_in([item], index_of([[item]])))
 
 
 def test_short_fields_are_joined_with_the_one_before_them() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from stages.cleaning.text import clean_text
 from stages.filtering.filter import Gone
 from stages.filtering.gopher_repetition import GopherRepetition
 from stages.filtering.words import split_words
@@ -24,7 +25,7 @@ OPEN: dict[str, object] = {
 }
 """Bounds that drop nothing."""
 REPEATING = st.lists(
-    st.sampled_from(["a b c d e f ", "a b c d e ", "x ", "y z ", "\n", "\n\n"]), min_size=1, max_size=40
+    st.sampled_from(["a b c d e f ", "a b c d e ", "x ", "y z ", " ", "\n", "\n\n", "\n\u00a0\n", "\n\t\n"]), min_size=1, max_size=40
 )
 
 
@@ -40,12 +41,17 @@ def repeats(pieces: list[str]) -> tuple[int, int]:
     return len(found), sum(map(len, found))
 
 
+def emptied(text: str) -> str:
+    """Return a text with nothing in its lines of white space alone."""
+    return "\n".join(line if line.strip() else "" for line in text.split("\n"))
+
+
 def plain_rules(text: str, config: GopherRepetition) -> list[str]:
     """Return the rules that a text breaks, by the definitions."""
     broken = []
     for name, pieces in (
-        ("paragraph", re.split("\n{2,}", text.strip())),
-        ("line", re.split("\n+", text)),
+        ("paragraph", re.split("\n{2,}", emptied(text).strip())),
+        ("line", re.split("\n+", emptied(text).strip("\n"))),
     ):
         number, characters = repeats(pieces)
         if number / len(pieces) > getattr(config, f"max_{name}s"):
@@ -128,6 +134,30 @@ def test_verdicts_equal_the_plain_definition(text: str, bound: float | None) -> 
         every += [one(max_top=[bound] * 3), one(max_repeated=[bound] * 6)]
     for config in every:
         assert rule(config, text) == next(iter(plain_rules(text, config)), None)
+
+
+BLANK = [chr(code) for code in range(0x3001) if chr(code).isspace() and clean_text(chr(code)) != "\n"]
+
+
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
+@given(REPEATING.map("".join).filter(str.strip), st.text(st.sampled_from(BLANK), max_size=3))
+def test_what_blank_lines_hold_changes_no_verdict_on_pieces(text: str, blank: str) -> None:
+    """As in <p>&nbsp;</p> between paragraphs that are all different."""
+    lines = text.strip("\n").split("\n")
+    filled = "\n".join(line if line.strip() else blank for line in ["", *lines, ""])
+    for name in ("max_lines", "max_paragraphs"):
+        for bound in (0.0, 0.3, 0.5):
+            config = one(**{name: bound})
+            assert rule(config, filled) == rule(config, "\n".join(lines))
+
+
+@pytest.mark.parametrize("blank", BLANK)
+def test_different_paragraphs_between_blank_lines_are_no_repeats(blank: str) -> None:
+    text = f"\n\n{blank}\n\n".join(f"Paragraph {n} says what none of the others says." for n in range(10))
+    pieces = {name: value for name, value in OPEN.items() if name.startswith("max_t")}
+    config = GopherRepetition.model_validate({**pieces, "max_repeated": OPEN["max_repeated"]})
+    assert rule(config, text) is None
+    assert rule(config, f"{blank}\n{text}\n{blank}\n") is None
 
 
 def test_a_list_of_bounds_of_another_length_is_refused() -> None:

@@ -1,0 +1,153 @@
+r"""Block lists: files of domains and of parts of addresses, as they are published.
+
+    example.org    .example.org    *.example.org    https://example.org/    a domain and all below it
+    0.0.0.0 example.org www.example.org                                     hosts
+    ||example.org^                                                          Adblock
+    address=/example.org/0.0.0.0    server=/example.org/    local=/../      dnsmasq
+    local-zone: "example.org" always_nxdomain                               Unbound
+    example.org CNAME .                                                     response policy zones
+
+Empty lines are passed over, as are notes: what follows # at the beginning or after white space, and in
+lists of domains lines that begin with ! ; or [. A line of another form says nothing of a host as a whole:
+it is counted and shown, and blocks nothing.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stages.cleaning.text import clean_text
+from stages.errors import DataError
+from stages.filtering.hosts import host_of, one_spelling
+
+_NOTE = re.compile(r"(?:\A|\s)#.*")
+_REMARKS = ("!", ";", "[adblock")
+_ADBLOCK = re.compile(r"\|\|([^/^|*$]+)\^?(?:\|?\$(?:all|doc|document|important)(?:,(?:all|doc|document|important))*)?\Z")
+_DNSMASQ = re.compile(r"(?:address|server|local)=/([^=]+)/[^/]*\Z")
+_UNBOUND = re.compile(r'local-zone:\s*"?([^"\s]+)"?\s+(?:always_\w+|static|refuse|deny|redirect|inform_deny)\Z')
+_POLICY_ZONE = re.compile(r"(\S+)\s+(?:IN\s+)?CNAME\s+\.\Z", re.IGNORECASE)
+_PLAIN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?([^/@?#\s]+?)/?\Z", re.IGNORECASE)
+_LABEL = re.compile(r"(?!-)[\w-]{1,63}\Z", re.ASCII)
+_MOST = 253
+"""Characters of a host's name, in ASCII."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A line of a list that has no known form."""
+
+    place: str
+    """The file."""
+    line: int
+    """From 1."""
+    text: str
+
+
+def read_domains(places: Sequence[str]) -> tuple[tuple[str, ...], list[Unread]]:
+    """Return the hosts of lists in one spelling, each once, and the lines that name none.
+
+    Raises:
+        DataError: a list cannot be read, is no UTF-8, or has no entry.
+    """
+    found: dict[str, None] = {}
+    unread = []
+    for place in places:
+        before, lines = len(found), 0
+        for number, line in _lines(place):
+            if line.lower().startswith(_REMARKS):
+                continue
+            hosts = hosts_of_line(line)
+            lines += bool(hosts)
+            found.update(dict.fromkeys(hosts))
+            if not hosts:
+                unread.append(Unread(place, number, line))
+        if before == len(found) and not lines:
+            raise _empty(place, next((one for one in unread if one.place == place), None))
+    return tuple(found), unread
+
+
+def read_parts(places: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of lists in small letters and NFC, each once.
+
+    Raises:
+        DataError: a list cannot be read, is no UTF-8, or has no entry.
+    """
+    found: dict[str, None] = {}
+    for place in places:
+        parts = [lowered(line) for _, line in _lines(place)]
+        if not parts:
+            raise _empty(place, None)
+        found.update(dict.fromkeys(parts))
+    return tuple(found)
+
+
+def lowered(text: str) -> str:
+    """Return a text as parts of addresses are compared: in small letters and NFC."""
+    return clean_text(text.lower())
+
+
+def hosts_of_line(line: str) -> list[str]:
+    """Return the hosts that a line of a list names, in one spelling; none if it has no known form.
+
+    "0.0.0.0 A.org b.org" -> ["a.org", "b.org"]; "||a.org^" -> ["a.org"]; "a.org/x" -> []
+    """
+    first, *more = line.split()
+    if more and _is_address(first):
+        named = more
+    elif found := _ADBLOCK.match(line) or _UNBOUND.match(line) or _POLICY_ZONE.match(line):
+        named = [found.group(1)]
+    elif found := _DNSMASQ.match(line):
+        named = found.group(1).split("/")
+    elif _is_address(line):
+        named = [line]
+    elif found := _PLAIN.match(line):
+        named = [found.group(1)]
+    else:
+        return []
+    hosts = [_host(name) for name in named]
+    return hosts if all(hosts) else []
+
+
+def _host(name: str) -> str:
+    """Return a name of a list in one spelling; "" if it can be none of a host."""
+    name = name.removeprefix("*.").removeprefix(".")
+    if _is_address(name):
+        return one_spelling(name if name.startswith("[") or ":" not in name else f"[{name}]")
+    host = one_spelling(name)
+    return host if len(host) <= _MOST and all(map(_LABEL.match, host.split("."))) else ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _lines(place: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a list that say something, without notes, with their numbers."""
+    try:
+        data = Path(place).read_bytes()
+    except OSError as error:
+        raise DataError(f"{place}: cannot be read: {error.strerror}") from error
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
+        try:
+            line = _NOTE.sub("", raw.decode()).strip()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{place}: line {number}: is no UTF-8 ({error.reason}); write the list as UTF-8"
+            ) from error
+        if line:
+            yield number, line
+
+
+def _empty(place: str, unread: Unread | None) -> DataError:
+    if unread is None:
+        return DataError(f"{place}: has no entry; write one a line, or take the file out of the run file")
+    return DataError(
+        f"{place}: no line names a host, such as line {unread.line}: {unread.text[:80]!r}; write one a line:"
+        " example.org"
+    )

@@ -3,7 +3,7 @@ r"""Words: a text as the words that it is compared by, each with where it stands
 A word is a run of letters, digits and marks. Case, width and Unicode form do not matter: each character
 is folded (NFKD, case folded), one character at a time. All else parts words. Passed over are
 
-    apostrophes, invisible characters, variation selectors, enclosing marks    don´t -> dont, ✔️ -> nothing
+    apostrophes, invisible characters, variation selectors, enclosing marks    don't -> dont
     marks that no letter or digit stands before
     what groups the digits of a number                                         1,200 -> 1200
 
@@ -32,11 +32,16 @@ APART, PART, ALONE, PASSED, MARK = 0, 1, 2, 3, 4
 one that has begun and passed over elsewhere."""
 ABSENT = -1
 """In place of a word's number, if no evaluation set has it."""
-_APOSTROPHES = "'\u2018\u2019\u201b\u00b4\u02b9\u02bb\u02bc\u02bd\u02ca\u02cb\u2032\u2035\u055a\u05f3\ua78c\uff07\uff40`"
+_APOSTROPHES = (
+    "'`\u00b4\u02b9\u02bb\u02bc\u02bd\u02ca\u02cb\u055a\u05f3"
+    "\u2018\u2019\u201b\u2032\u2035\ua78c\uff07\uff40"
+)
 _IGNORABLE = ((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164),
               (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF))  # fmt: skip
 """Invisible characters that are no format characters: Default_Ignorable_Code_Point of Unicode."""
-_GROUPING = re.compile("(?<![0-9]{4})(?<=[0-9])[,\u2009\u202f](?=(?:[0-9]{2}[,\u2009\u202f])*[0-9]{3}(?![0-9]))")
+_GROUPING = re.compile(
+    "(?<![0-9]{4})(?<=[0-9])[,\u2009\u202f](?=(?:[0-9]{2}[,\u2009\u202f])*[0-9]{3}(?![0-9]))"
+)
 """Between digits: 1 to 3, then groups of 2 or 3, of which the last has 3."""
 _COMMA, _THIN, _NARROW = 0x2C, 0x2009, 0x202F
 _CODES = 0x110000
@@ -94,7 +99,11 @@ def fold(text: str) -> str:
 
 def _kind(character: str) -> int:
     category, code = unicodedata.category(character), ord(character)
-    if character in _APOSTROPHES or category in ("Cf", "Me") or any(a <= code <= b for a, b in _IGNORABLE):
+    if (
+        character in _APOSTROPHES
+        or category in ("Cf", "Me")
+        or any(a <= code <= b for a, b in _IGNORABLE)
+    ):
         return PASSED
     return {"L": PART, "N": PART, "M": MARK}.get(category[0], APART)
 
@@ -119,7 +128,9 @@ def words_of(text: str) -> list[str]:
     """Return the words of a text: the plain statement of what `fill_words` does on bytes."""
     words = _GROUPING.sub("", text).translate(_MARKS).split()
     kinds = folding().kinds
-    begun = (next((n for n, one in enumerate(word) if kinds[ord(one)] != MARK), len(word)) for word in words)
+    begun = (
+        next((n for n, one in enumerate(word) if kinds[ord(one)] != MARK), len(word)) for word in words
+    )
     return [word[start:] for word, start in zip(words, begun, strict=True) if start < len(word)]
 
 
@@ -238,14 +249,17 @@ def _code_at(data: NDArray[np.uint8], position: int) -> tuple[int, int]:
 
 @lean_kernel
 def _groups_digits(data: NDArray[np.uint8], span: tuple[int, int], place: int, after: int) -> bool:
-    """Say whether a mark groups the digits of a number: the plain statement is `_GROUPING`.
+    """Say whether a character groups the digits of a number: the plain statement is `_GROUPING`.
 
     Args:
         data: (B,) bytes.
         span: where the text begins and ends.
-        place: where the mark begins.
+        place: where the character begins.
         after: where it ends.
     """
+    code, _ = _code_at(data, place)
+    if code not in (_COMMA, _THIN, _NARROW):
+        return False
     before = place
     while before > span[0] and place - before <= 3 and _is_digit(data[before - 1]):  # noqa: PLR2004
         before -= 1
@@ -286,7 +300,7 @@ def _put(
 
 
 @lean_kernel
-def fill_words(
+def fill_words(  # noqa: C901  # one state machine
     data: NDArray[np.uint8],
     span: tuple[int, int],
     tables: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]],
@@ -323,8 +337,8 @@ def fill_words(
         for part in range(parts):
             folded = first if first >= 0 else int(several[place + 1 + part])
             kind = kinds[folded]
-            if kind == APART and length and code in (_COMMA, _THIN, _NARROW):
-                kind = PASSED if _groups_digits(data, span, start, position) else APART
+            if kind == APART and length and _groups_digits(data, span, start, position):
+                kind = PASSED
             if kind == PART or (kind == MARK and length):
                 begin = begin if length else start
                 if length < len(word):

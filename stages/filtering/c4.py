@@ -13,8 +13,8 @@ others stay as they are. A sentence ends with a run of . ? ! and closing quotes 
 a line's end.
 
 Rules and defaults are those of the program that made the data set. Of its rules the list of bad words is
-not here: name yours with the filter `function`. It counts sentences with Punkt of NLTK. datatrove's filter
-of that name has 5 sentences, 3 words, and ' as one more end; it counts words before citations go.
+not here: name yours with the filter `function`. It counts sentences with Punkt of NLTK. The filter of
+datatrove has 5 sentences, 3 words, and ' as one more end; it counts words before citations go.
 
 Source: `clean_page` of tensorflow_datasets/text/c4_utils.py in github.com/tensorflow/datasets, commit
 0560e686; Raffel et al. 2019, "Exploring the limits of transfer learning with a unified text-to-text

@@ -3,8 +3,8 @@
     https://me@Bücher.Example:80/x  ->  xn--bcher-kva.example
 
 Case, the form of Unicode and dots do not matter, nor whether a name is written in its own script or in
-ASCII (Punycode). Names are mapped as browsers do: UTS 46, not transitional, without the checks of lengths
-and hyphens, so that no address of a real page is without a host.
+ASCII (Punycode). Names are mapped as browsers do: UTS 46, not transitional, without the checks of
+lengths and hyphens, so that no address of a real page is without a host.
 
 Source: Unicode Technical Standard 46, section 4, as the package `idna` has it; Punycode: RFC 3492.
 """
@@ -13,7 +13,9 @@ import ipaddress
 import re
 from urllib.parse import unquote
 
-_SCHEME = re.compile(r"\A(?:[A-Za-z][A-Za-z0-9+.-]*:(?=[/\\]{2})|(?:https?|ftp|wss?):(?![0-9]+(?:[/?#\\]|\Z)))")
+_SCHEME = re.compile(
+    r"(?i)\A(?:[a-z][a-z0-9+.-]*:(?=[/\\]{2})|(?:https?|ftp|wss?):(?![0-9]+(?:[/?#\\]|\Z)))"
+)
 _AUTHORITY = re.compile(r"[^/?#\\]*")
 _PORT = re.compile(r":[0-9]*\Z")
 

@@ -62,7 +62,7 @@ def mixed(value: np.uint64) -> np.uint64:
 def repeated_pieces(
     buffer: NDArray[np.uint8],
     flags: NDArray[np.uint16],
-    whole: bool,
+    whole: bool,  # noqa: FBT001  # numba takes no names
     table: NDArray[np.uint64],
     counts: NDArray[np.int64],
 ) -> None:

@@ -4,9 +4,9 @@
     substring   the address holds a text of a list
     missing     the record names no address; kept unless `missing = "drop"`
 
-Lists are read by the forms in which they are published (`stages.filtering.url_lists`); hosts are compared
-in one spelling (`stages.filtering.hosts`). The digest of what lists hold, not their paths, is part of the
-run's fingerprint.
+Lists are read by the forms in which they are published (`stages.filtering.url_lists`); hosts are
+compared in one spelling (`stages.filtering.hosts`). The digest of what lists hold, not their paths, is
+part of the run's fingerprint.
 """
 
 from collections.abc import Sequence
@@ -99,10 +99,15 @@ def _warning(config: UrlLists) -> str | None:
         return None
     if not unread:
         return None
-    shown = "; ".join(f"{Path(one.place).name} line {one.line}: {one.text[:_SHOWN]!r}" for one in unread[:3])
+    shown = "; ".join(
+        f"{Path(one.place).name} line {one.line}: {one.text[:_SHOWN]!r}" for one in unread[:3]
+    )
+    lines, names, blocks = (
+        ("line", "names", "blocks") if len(unread) == 1 else ("lines", "name", "block")
+    )
     return (
-        f"{len(unread):,} line{'s' * (len(unread) != 1)} of the lists of domains name{'s' * (len(unread) == 1)}"
-        f" no host and block{'s' * (len(unread) == 1)} nothing, such as {shown}; see docs/filters.md for the forms"
+        f"{len(unread):,} {lines} of the lists of domains {names} no host and {blocks} nothing, such as"
+        f" {shown}; see docs/filters.md for the forms"
     )
 
 

@@ -8,8 +8,8 @@ r"""Block lists: files of domains and of parts of addresses, as they are publish
     example.org CNAME .                                                     response policy zones
 
 Empty lines are passed over, as are notes: what follows # at the beginning or after white space, and in
-lists of domains lines that begin with ! ; or [. A line of another form says nothing of a host as a whole:
-it is counted and shown, and blocks nothing.
+lists of domains lines that begin with ! ; or [Adblock. A line of another form says nothing of a host as a
+whole: it is counted and shown, and blocks nothing.
 """
 
 import ipaddress
@@ -20,13 +20,17 @@ from pathlib import Path
 
 from stages.cleaning.text import clean_text
 from stages.errors import DataError
-from stages.filtering.hosts import host_of, one_spelling
+from stages.filtering.hosts import one_spelling
 
 _NOTE = re.compile(r"(?:\A|\s)#.*")
 _REMARKS = ("!", ";", "[adblock")
-_ADBLOCK = re.compile(r"\|\|([^/^|*$]+)\^?(?:\|?\$(?:all|doc|document|important)(?:,(?:all|doc|document|important))*)?\Z")
+_ADBLOCK = re.compile(
+    r"\|\|([^/^|*$]+)\^?(?:\|?\$(?:all|doc|document|important)(?:,(?:all|doc|document|important))*)?\Z"
+)
 _DNSMASQ = re.compile(r"(?:address|server|local)=/([^=]+)/[^/]*\Z")
-_UNBOUND = re.compile(r'local-zone:\s*"?([^"\s]+)"?\s+(?:always_\w+|static|refuse|deny|redirect|inform_deny)\Z')
+_UNBOUND = re.compile(
+    r'local-zone:\s*"?([^"\s]+)"?\s+(?:always_\w+|static|refuse|deny|redirect|inform_deny)\Z'
+)
 _POLICY_ZONE = re.compile(r"(\S+)\s+(?:IN\s+)?CNAME\s+\.\Z", re.IGNORECASE)
 _PLAIN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?([^/@?#\s]+?)/?\Z", re.IGNORECASE)
 _LABEL = re.compile(r"(?!-)[\w-]{1,63}\Z", re.ASCII)
@@ -146,8 +150,8 @@ def _lines(place: str) -> Iterator[tuple[int, str]]:
 
 def _empty(place: str, unread: Unread | None) -> DataError:
     if unread is None:
-        return DataError(f"{place}: has no entry; write one a line, or take the file out of the run file")
-    return DataError(
-        f"{place}: no line names a host, such as line {unread.line}: {unread.text[:80]!r}; write one a line:"
-        " example.org"
-    )
+        return DataError(
+            f"{place}: has no entry; write one a line, or take the file out of the run file"
+        )
+    shown = f"line {unread.line}: {unread.text[:80]!r}"
+    return DataError(f"{place}: no line names a host, such as {shown}; write one a line: example.org")

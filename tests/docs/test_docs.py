@@ -183,7 +183,9 @@ def test_the_table_of_sources_has_each_default_of_a_rule() -> None:
 def _shown(value: object) -> str:
     if not isinstance(value, tuple):
         return str(value).lower() if isinstance(value, bool) else str(value)
-    return (" " if set("".join(map(str, value))) <= set(string.punctuation) else ", ").join(map(str, value))
+    return (" " if set("".join(map(str, value))) <= set(string.punctuation) else ", ").join(
+        map(str, value)
+    )
 
 
 def test_the_page_of_exports_has_a_row_for_each_format() -> None:

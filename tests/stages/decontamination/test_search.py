@@ -16,7 +16,29 @@ from stages.decontamination.words import fold, folding, words_of
 from tests.campaign import examples
 
 RULE = DecontaminationRule(ngram=4, min_words=2, max_items=3)
-WORDS = st.sampled_from(["a", "b", "A", "ﬁ", "don't", "猫", "が", "é", "e\u0301", "x-y", "½", "1", "ﷺ", "12", "200", "345,", "\u0301", "\ufe0f", "✔️"])
+WORDS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "A",
+        "ﬁ",
+        "don't",
+        "猫",
+        "が",
+        "é",
+        "e\u0301",
+        "x-y",
+        "½",
+        "1",
+        "ﷺ",
+        "12",
+        "200",
+        "345,",
+        "\u0301",
+        "\ufe0f",
+        "✔️",
+    ]
+)
 SPACES = st.sampled_from([" ", "\n", ", ", " -- ", "\u3000", "\u00ad", "", "´", ",", "\u202f", "\u20e3"])
 TEXTS = st.lists(st.tuples(WORDS, SPACES).map("".join), max_size=60).map("".join)
 ITEMS = st.lists(st.lists(TEXTS, min_size=1, max_size=3), min_size=1, max_size=6)
@@ -97,7 +119,10 @@ def test_words_do_not_change_with_case_form_or_punctuation(text: str) -> None:
         ("Straße STRASSE", ["strasse", "strasse"]),
         ("1,000.5 = x_y", ["1000", "5", "x", "y"]),
         ("12,345,678 1,00,000 1\u202f200", ["12345678", "100000", "1200"]),
-        ("1,2,3 1,20 1234,567 1,2345 ,200 1, 200", ["1", "2", "3", "1", "20", "1234", "567", "1", "2345", "200", "1", "200"]),
+        (
+            "1,2,3 1,20 1234,567 1,2345 ,200 1, 200",
+            ["1", "2", "3", "1", "20", "1234", "567", "1", "2345", "200", "1", "200"],
+        ),
         ("don\u00b4t don\u2019t don\uff07t don`t", ["dont"] * 4),
         ("\u2714\ufe0f the 1\ufe0f\u20e3 \u0301 x", ["the", "1", "x"]),
         ("a\ufe0fb \u3164c", ["ab", "c"]),
@@ -129,7 +154,9 @@ def test_a_number_is_one_word_with_and_without_groups(number: int) -> None:
     item = f"the town of old had {number} people in all its streets"
     text = item.replace(str(number), f"{number:,}")
     assert words_of(text) == words_of(item)
-    assert len(hits_in([f"so {text} then"], index_of([[item]]))) == len(hits_in([item], index_of([[item]])))
+    assert len(hits_in([f"so {text} then"], index_of([[item]]))) == len(
+        hits_in([item], index_of([[item]]))
+    )
 
 
 def test_short_fields_are_joined_with_the_one_before_them() -> None:

@@ -25,7 +25,11 @@ OPEN: dict[str, object] = {
 }
 """Bounds that drop nothing."""
 REPEATING = st.lists(
-    st.sampled_from(["a b c d e f ", "a b c d e ", "x ", "y z ", " ", "\n", "\n\n", "\n\u00a0\n", "\n\t\n"]), min_size=1, max_size=40
+    st.sampled_from(
+        ["a b c d e f ", "a b c d e ", "x ", "y z ", " ", "\n", "\n\n", "\n\u00a0\n", "\n\t\n"]
+    ),
+    min_size=1,
+    max_size=40,
 )
 
 
@@ -153,7 +157,9 @@ def test_what_blank_lines_hold_changes_no_verdict_on_pieces(text: str, blank: st
 
 @pytest.mark.parametrize("blank", BLANK)
 def test_different_paragraphs_between_blank_lines_are_no_repeats(blank: str) -> None:
-    text = f"\n\n{blank}\n\n".join(f"Paragraph {n} says what none of the others says." for n in range(10))
+    text = f"\n\n{blank}\n\n".join(
+        f"Paragraph {n} says what none of the others says." for n in range(10)
+    )
     pieces = {name: value for name, value in OPEN.items() if name.startswith("max_t")}
     config = GopherRepetition.model_validate({**pieces, "max_repeated": OPEN["max_repeated"]})
     assert rule(config, text) is None

@@ -8,8 +8,8 @@ r"""Block lists: files of domains and of parts of addresses, as they are publish
     example.org CNAME .                                                     response policy zones
 
 Empty lines are passed over, as are notes: what follows # at the beginning or after white space, and in
-lists of domains lines that begin with ! ; or [Adblock. A line of another form says nothing of a host as a
-whole: it is counted and shown, and blocks nothing.
+lists of domains lines that begin with ! ; or [Adblock. A line of another form says nothing of a host as
+a whole: it is counted and shown, and blocks nothing.
 """
 
 import ipaddress

@@ -1,71 +1,32 @@
 """Personal data: addresses, numbers and keys in texts, replaced and counted, or the documents dropped.
 
-    email    name@host.tld
+    email    name@host.tld, in any script
     ip       public addresses, IPv4 and IPv6: no private, local or documentation ones
     phone    + and 8 to 15 digits, or ten digits as North America writes them: (212) 555-0123
-    key      keys of AWS, GitHub, GitLab, Google, Hugging Face, npm, OpenAI, Slack and Stripe by their
-             published forms, JSON web tokens, and private keys in PEM
+    key      keys by their published forms, JSON web tokens, and private keys in PEM
 
-Patterns find what has a form of its own. They do not find names, postal addresses, or numbers in other
-forms, and they take some things for personal data that are none, such as a version 8.8.8.8.
+They have no names, postal addresses, or numbers in other forms, and they take some things for personal
+data that are none, such as a version 8.8.8.8. The modules `pii_*` say how each kind is found.
 
-Most patterns begin with the characters that may stand first and look behind afterwards, because `re`
-then passes over all others several times as fast.
-
-A replacement is a word in brackets that says what stood there, such as [EMAIL]. Samples of dropped
+A replacement is a word in brackets that says what was there, such as [EMAIL]. Samples of dropped
 documents show the texts so replaced.
 """
 
-import ipaddress
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
 
+from stages.errors import ConfigError, DataError
 from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge
+from stages.filtering.pii_addresses import find_addresses
+from stages.filtering.pii_emails import find_emails, list_digest
+from stages.filtering.pii_keys import find_keys
+from stages.filtering.pii_phones import find_phones, library_here
 
 DataKind = Literal["email", "ip", "phone", "key"]
-Span = tuple[int, int]
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_AT_HOST = re.compile(rf"@(?:{_LABEL}\.){{1,8}}[A-Za-z]{{2,24}}(?![\w-])")
-_LOCAL_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+'-]{0,63}\Z")
-_LOCAL_CHARACTERS = 64
-_IPV4 = re.compile(r"[0-9](?<![\w.].)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?!\w|\.\d)", re.ASCII)
-_IPV6 = re.compile(
-    r"[23](?<![\w:.].)[0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?<!:)(?![\w:])",
-    re.ASCII,
-)
-_ADDRESSES = (
-    (re.compile(r"\.[0-9]{1,3}\."), _IPV4),
-    (re.compile(r":[0-9A-Fa-f:]"), _IPV6),
-)
-"""Each with what stands in every one, and in few texts."""
-_PHONE = re.compile(
-    r"[+(1-9](?:"
-    r"(?<=\+)(?<![\w+].)\d(?:[ ().-]{0,2}\d){7,14}(?!\d)"
-    r"|(?<![\w+.-].)(?:(?<=1)[-. ](?:\([2-9]\d\d\) ?|[2-9]\d\d[-. ])"
-    r"|(?<=\()[2-9]\d\d\) ?|(?<=[2-9])\d\d[-. ])[2-9]\d\d[-. ]\d{4}(?![\w-]|\.\d)"
-    r")",
-    re.ASCII,
-)
-_KEY_PARTS = (
-    *("PRIVATE KEY", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
-    *("AIza", "hf_", "npm_", "sk-", "xox", "k_live_", "k_test_", "eyJ"),
-)
-"""Each key has one of them; most texts have none."""
-_KEY = re.compile(
-    r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[^-]{1,20000}-----END [A-Z ]{0,20}PRIVATE KEY-----"
-    r"|(?<!\w)(?:"
-    r"(?:AKIA|ASIA)[0-9A-Z]{16}"
-    r"|gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_[A-Za-z0-9_]{60,100}|glpat-[A-Za-z0-9_-]{20,64}"
-    r"|AIza[0-9A-Za-z_-]{35}|hf_[A-Za-z0-9]{30,64}|npm_[A-Za-z0-9]{36}"
-    r"|sk-[A-Za-z0-9_-]{20,200}|xox[abeoprs]-[A-Za-z0-9-]{10,250}|[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}"
-    r"|eyJ[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,1000}"
-    r")(?![\w-])",
-    re.ASCII,
-)
 
 
 class PersonalData(FilterConfig):
@@ -77,6 +38,9 @@ class PersonalData(FilterConfig):
     """What is looked for: "email", "ip", "phone", "key"."""
     action: Literal["replace", "drop"] = "replace"
     """Whether what is found is replaced, or its document dropped."""
+    judge: str | None = None
+    """Name and version of what judges: the library of phone numbers, and the list of top-level domains by
+    its digest. Found when the run is planned. If it is set, others are refused."""
 
     @field_validator("find")
     @classmethod
@@ -86,37 +50,7 @@ class PersonalData(FilterConfig):
         return find
 
 
-def find_emails(text: str) -> Iterator[Span]:
-    """Yield where e-mail addresses stand."""
-    end = 0
-    for host in _AT_HOST.finditer(text) if "@" in text else ():
-        start = max(end, host.start() - _LOCAL_CHARACTERS)
-        local = _LOCAL_PART.search(text, start, host.start())
-        if local is not None:
-            yield local.start(), host.end()
-            end = host.end()
-
-
-def find_addresses(text: str) -> Iterator[Span]:
-    """Yield where public IP addresses stand."""
-    patterns = [pattern for sign, pattern in _ADDRESSES if sign.search(text)]
-    spans = [found.span() for pattern in patterns for found in pattern.finditer(text)]
-    return (span for span in sorted(spans) if _is_public(text[slice(*span)]))
-
-
-def find_phones(text: str) -> Iterator[Span]:
-    """Yield where phone numbers stand."""
-    return (found.span() for found in _PHONE.finditer(text))
-
-
-def find_keys(text: str) -> Iterator[Span]:
-    """Yield where keys stand."""
-    if not any(part in text for part in _KEY_PARTS):
-        return iter(())
-    return (found.span() for found in _KEY.finditer(text))
-
-
-FINDERS: dict[DataKind, Callable[[str], Iterator[Span]]] = {
+FINDERS: dict[DataKind, Callable[[str], Iterator[tuple[int, int]]]] = {
     "key": find_keys,
     "email": find_emails,
     "ip": find_addresses,
@@ -144,14 +78,30 @@ def replaced(text: str, find: tuple[DataKind, ...]) -> tuple[str, Counter[str]]:
     return text, counts
 
 
-def _is_public(address: str) -> bool:
+def _judge_here(config: PersonalData) -> str:
+    """Return what judges the kinds that are looked for; raises ConfigError if it is not installed."""
+    phones = [library_here()] if "phone" in config.find else []
+    domains = [f"top-level domains {list_digest()}"] if "email" in config.find else []
+    return ", ".join([*phones, *domains])
+
+
+def _resolve(config: PersonalData, _: Path, key: str) -> PersonalData:
     try:
-        return ipaddress.ip_address(address).is_global
-    except ValueError:  # a leading zero, too many groups
-        return False
+        here = _judge_here(config)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from error
+    if config.judge not in (None, here):
+        raise ConfigError(f"{key}.judge = {config.judge!r}: {here!r} is installed; install that one")
+    return config.model_copy(update={"judge": here})
 
 
 def _open(config: PersonalData) -> Judge:
+    if config.judge is not None and (here := _judge_here(config)) != config.judge:
+        raise DataError(
+            f"filters: kind = 'pii': {here} is installed here, and the run was planned with"
+            f" {config.judge}; install the same on every node"
+        )
+
     def judge(document: Document) -> Gone | Changed | None:
         text, counts = replaced(document.text.decode(), config.find)
         if not counts:
@@ -173,7 +123,9 @@ PII = Filter(
     PersonalData,
     tuple(FINDERS),
     _open,
+    version=2,
     changes=tuple(FINDERS),
     rewrites=_rewrites,
+    resolve=_resolve,
     memory_factor=36,
 )

@@ -1,0 +1,42 @@
+"""Keys in texts, by the forms that those who give them out have published.
+
+    AWS AKIA.. ASIA..    GitHub ghp_.. github_pat_..    GitLab glpat-..    Google AIza..    npm npm_..
+    Hugging Face hf_..    Stripe sk_live_.. rk_test_..    JSON web tokens eyJ..
+    OpenAI and others    sk- and letters and digits without a hyphen, or sk-proj-, sk-ant-.. and more
+    Slack                xoxb-, xoxp-.. and a number; xapp-
+    private keys         in PEM, also with the headers of RFC 1421, and in the armour of OpenPGP
+
+A key of a form with hyphens has a digit, so that words with hyphens are none: sk-toggleable__label-arrow.
+"""
+
+import re
+from collections.abc import Iterator
+
+_KEY_PARTS = (
+    *("PRIVATE KEY", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
+    *("AIza", "hf_", "npm_", "sk-", "xox", "xapp-", "k_live_", "k_test_", "eyJ"),
+)
+"""Each key has one of them; most texts have none."""
+_KEY = re.compile(
+    r"-----BEGIN ([A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?)-----(?:(?!-----).){1,20000}-----END \1-----"
+    r"|(?<!\w)(?:"
+    r"(?:AKIA|ASIA)[0-9A-Z]{16}"
+    r"|gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_[A-Za-z0-9_]{60,100}|glpat-[A-Za-z0-9_-]{20,64}"
+    r"|AIza[0-9A-Za-z_-]{35}|hf_[A-Za-z0-9]{30,64}|npm_[A-Za-z0-9]{36}"
+    r"|sk-(?=[a-zA-Z]*[0-9])[A-Za-z0-9]{20,200}"
+    r"|sk-(?:proj|svcacct|service|admin|None|ant|or|lf|live|test)-"
+    r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,200}"
+    r"|xox[abeoprs]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}|xox[ep]\.xox[bp]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}"
+    r"|xapp-[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-[a-f0-9]{20,100}"
+    r"|[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}"
+    r"|eyJ[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,1000}"
+    r")(?![\w-])",
+    re.ASCII | re.DOTALL,
+)
+
+
+def find_keys(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where keys begin and end."""
+    if not any(part in text for part in _KEY_PARTS):
+        return iter(())
+    return (found.span() for found in _KEY.finditer(text))

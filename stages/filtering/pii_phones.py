@@ -1,0 +1,121 @@
+"""Phone numbers in texts: patterns find what may be one, the library `phonenumbers` judges it.
+
+    + and 8 to 15 digits, with a country's code: +49 30 901820, +1.2125550123
+    ten digits as North America writes them: (212) 555-0123, 212-555-0123 x45, 1/800/555/0199
+
+Digits may be parted by spaces, hyphens, dashes, slashes, dots and parentheses, but not by a full stop and
+a space, which end a sentence. Of a candidate that is no number the last groups of digits are left out one
+by one. An extension belongs to its number. In 212.555 0123 the full stop is one of a decimal number.
+
+The library is Google's libphonenumber in Python, with the numbering plans of all countries. Its version is
+part of the fingerprint of ingest.
+"""
+
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Protocol, cast
+
+from stages.errors import ConfigError
+
+PACKAGE, EXTRA = "phonenumbers", "pii"
+_SPACES = " \u00a0\u2007\u2009\u202f"
+_PARTED = rf"(?:(?!\.[{_SPACES}])[{_SPACES}().\-/\u2010-\u2015]){{0,3}}"
+_MARK = rf"[{_SPACES}.\-/\u2010-\u2015]"
+_EXTENSION = rf"[{_SPACES}]?(?:x|ext\.?|extension|#)[{_SPACES}]?[0-9]{{1,6}}(?!\w)"
+_INTERNATIONAL = re.compile(
+    rf"\+(?<![\w+].)(?<![0-9]\..)[1-9](?:{_PARTED}[0-9]){{7,14}}(?![0-9])(?P<extension>{_EXTENSION})?",
+    re.ASCII,
+)
+_NATIONAL = re.compile(
+    r"[(1-9](?<![\w+-].)(?<![0-9]\..)(?:"
+    rf"(?<=1){_MARK}(?:\([2-9]\d\d\)[{_SPACES}]?|[2-9]\d\d(?P<first>{_MARK}))"
+    rf"|(?<=\()[2-9]\d\d\)[{_SPACES}]?|(?<=[2-9])\d\d(?P<second>{_MARK})"
+    rf")[2-9]\d\d(?P<last>{_MARK})\d{{4}}(?:{_EXTENSION}|(?![\w-]|\.\d))",
+    re.ASCII,
+)
+_GROUP_END = re.compile(r"[0-9](?![0-9])")
+_LEAST = 8
+"""Digits of an international number."""
+
+
+class _Library(Protocol):
+    """What is used of `phonenumbers`."""
+
+    NumberParseException: type[Exception]
+
+    def parse(self, number: str, region: str | None = None) -> object:
+        """Return a number as it is written."""
+
+    def is_valid_number(self, numobj: object) -> bool:
+        """Say whether a numbering plan has it."""
+
+
+def library_here() -> str:
+    """Return the name and version of the library that is installed.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        return f"{PACKAGE} {version(PACKAGE)}"
+    except PackageNotFoundError as error:
+        raise ConfigError(
+            f"phone numbers need {PACKAGE}, which is not installed; pip install 'shardmill[{EXTRA}]', or"
+            ' leave "phone" out of find'
+        ) from error
+
+
+@cache
+def _library() -> _Library:
+    return cast("_Library", importlib.import_module(PACKAGE))
+
+
+def find_phones(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where phone numbers begin and end."""
+    spans = []
+    if "+" in text:
+        for found in _INTERNATIONAL.finditer(text):
+            end = _international_end(text, found)
+            if end:
+                spans.append((found.start(), end))
+    for found in _NATIONAL.finditer(text):
+        if _is_national(found):
+            spans.append(found.span())
+    last = 0
+    for start, end in sorted(spans):
+        if start >= last:
+            yield start, end
+            last = end
+
+
+def _international_end(text: str, found: re.Match[str]) -> int:
+    """Return where the longest number ends that a candidate begins with; 0 if there is none."""
+    start, end = found.start(), found.end()
+    stop = found.start("extension") if found["extension"] else end
+    ends = [one.end() for one in _GROUP_END.finditer(text, start, stop)]
+    for place in reversed(ends):
+        if sum(map(str.isdecimal, text[start:place])) < _LEAST:
+            return 0
+        if _is_valid(text[start:place], None):
+            return end if place == stop else place
+    return 0
+
+
+def _is_national(found: re.Match[str]) -> bool:
+    area, last = found["first"] or found["second"], found["last"]
+    if area is not None and "." in (area, last) and area != last:  # 212.555 0123
+        return False
+    number = re.split("[x#e]", found[0], maxsplit=1)[0]
+    return _is_valid(number, "US")
+
+
+def _is_valid(number: str, region: str | None) -> bool:
+    library = _library()
+    digits = "".join(one for one in number if one.isdecimal() or one in "+()")
+    try:
+        return bool(library.is_valid_number(library.parse(digits, region)))
+    except library.NumberParseException:
+        return False

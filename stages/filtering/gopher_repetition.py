@@ -5,10 +5,10 @@
     top_2 to top_4                      characters of the top run of 2 to 4 words: 0.20, 0.18, 0.16
     repeated_5 to repeated_10           characters of repeated runs of 5 to 10 words: 0.15, 0.14 .. 0.10
 
-The first rule that a document breaks gives the reason. The shares of characters are of the whole text.
-A line of white space alone is no line; one such or more part paragraphs. A top run's characters are
-those of its words and a space between two, for each time it stands there; repeated runs are looked for
-from left to right, none overlaps another, and they are compared without spaces. The paper leaves these open.
+The first rule that a document breaks gives the reason. The shares of characters are of the whole text. A
+line of white space alone is no line; one such or more part paragraphs. A top run's characters are those
+of its words and a space between two, for each time it stands there; repeated runs are looked for from
+left to right, none overlaps another, and they are compared without spaces. The paper leaves these open.
 Unlike the paper's, a run that occurs once counts as a top run too, so a very short text is dropped. Top
 runs may overlap, so their characters can be more than the text has; the share is then 1. A bound of 1.0
 switches a rule off.

@@ -39,8 +39,8 @@ class PersonalData(FilterConfig):
     action: Literal["replace", "drop"] = "replace"
     """Whether what is found is replaced, or its document dropped."""
     judge: str | None = None
-    """Name and version of what judges: the library of phone numbers, and the list of top-level domains by
-    its digest. Found when the run is planned. If it is set, others are refused."""
+    """Name and version of what judges: the library of phone numbers, and the list of top-level domains
+    by its digest. Found when the run is planned. If it is set, others are refused."""
 
     @field_validator("find")
     @classmethod

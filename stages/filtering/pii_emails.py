@@ -2,11 +2,11 @@
 
     me@example.org        jörg@bücher.example.de        иван@пример.рф        kim@example.com으로
 
-The host ends with a top-level domain of IANA's list, as ASCII, in Unicode or as xn--. What follows is text
-if it is `_`, `-` or of another script than the domain; a letter or digit of the same one makes it no
-address. The name takes ASCII, and letters of Latin, Greek or Cyrillic if they are of one script with the
-letter nearest to the @; Han, Kana, Hangul, Thai and others before it are text, since these scripts have no
-spaces there.
+The host ends with a top-level domain of IANA's list, in ASCII, in Unicode or as xn--. What follows is
+text if it is `_`, `-` or of another script than the domain; a letter or digit of the same one makes it
+no address. The name takes ASCII, and letters of Latin, Greek or Cyrillic if they are of one script with
+the letter nearest to the @; Han, Kana, Hangul, Thai and others before it are text, since these scripts
+have no spaces there.
 """
 
 import re
@@ -67,19 +67,20 @@ def _name_begin(text: str, at: int, first: int) -> int:
     begin, script = at, None
     while begin > first:
         letter = text[begin - 1]
-        if letter not in _NAME:
-            if not _is_mark(letter) and (
-                not letter.isalpha()
-                or script_of(letter) not in _NAME_SCRIPTS
-                or script not in (None, script_of(letter))
-            ):
-                break
+        if letter not in _NAME and not _is_mark(letter) and not _joins(letter, script):
+            break
         if letter.isalpha() and script is None:
             script = script_of(letter)
         begin -= 1
     while begin < at and not (text[begin].isalnum() or text[begin] == "_"):
         begin += 1
     return begin
+
+
+def _joins(letter: str, script: str | None) -> bool:
+    """Say whether a letter that is not ASCII is part of a name whose nearest letter has a script."""
+    own = script_of(letter) if letter.isalpha() else ""
+    return own in _NAME_SCRIPTS and script in (None, own)
 
 
 def _host_end(text: str, first: int) -> int:
@@ -122,7 +123,7 @@ def _is_label(label: str) -> bool:
 
 
 def _domain_end(text: str, begin: int, end: int) -> int:
-    """Return where the longest top-level domain at a place ends, if text may follow it; 0 if none does."""
+    """Return where the longest top-level domain at a place ends that text may follow, or 0."""
     known = top_level_domains()
     for stop in range(min(end, begin + _LABEL_CHARACTERS), begin + 1, -1):
         if text[begin:stop].lower() in known and _may_follow(text[stop - 1], text[stop : stop + 1]):

@@ -6,7 +6,8 @@
     Slack                xoxb-, xoxp-.. and a number; xapp-
     private keys         in PEM, also with the headers of RFC 1421, and in the armour of OpenPGP
 
-A key of a form with hyphens has a digit, so that words with hyphens are none: sk-toggleable__label-arrow.
+A key of a form with hyphens has a digit, so that words with hyphens are none:
+sk-toggleable__label-arrow.
 """
 
 import re

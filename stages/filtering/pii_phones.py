@@ -3,12 +3,13 @@
     + and 8 to 15 digits, with a country's code: +49 30 901820, +1.2125550123
     ten digits as North America writes them: (212) 555-0123, 212-555-0123 x45, 1/800/555/0199
 
-Digits may be parted by spaces, hyphens, dashes, slashes, dots and parentheses, but not by a full stop and
-a space, which end a sentence. Of a candidate that is no number the last groups of digits are left out one
-by one. An extension belongs to its number. In 212.555 0123 the full stop is one of a decimal number.
+Digits may be parted by spaces, hyphens, dashes, slashes, dots and parentheses, but not by a full stop
+and a space, which end a sentence. Of a candidate that is no number the last groups of digits are left
+out one by one. An extension belongs to its number. In 938.272 0813 the full stop is that of a decimal
+number.
 
-The library is Google's libphonenumber in Python, with the numbering plans of all countries. Its version is
-part of the fingerprint of ingest.
+The library is Google's libphonenumber in Python, with the numbering plans of all countries. Its version
+is part of the fingerprint of ingest.
 """
 
 import importlib
@@ -21,22 +22,23 @@ from typing import Protocol, cast
 from stages.errors import ConfigError
 
 PACKAGE, EXTRA = "phonenumbers", "pii"
-_SPACES = " \u00a0\u2007\u2009\u202f"
-_PARTED = rf"(?:(?!\.[{_SPACES}])[{_SPACES}().\-/\u2010-\u2015]){{0,3}}"
-_MARK = rf"[{_SPACES}.\-/\u2010-\u2015]"
-_EXTENSION = rf"[{_SPACES}]?(?:x|ext\.?|extension|#)[{_SPACES}]?[0-9]{{1,6}}(?!\w)"
-_INTERNATIONAL = re.compile(
-    rf"\+(?<![\w+].)(?<![0-9]\..)[1-9](?:{_PARTED}[0-9]){{7,14}}(?![0-9])(?P<extension>{_EXTENSION})?",
+SPACES = " \u00a0\u2007\u2009\u202f"
+_PARTED = rf"(?:(?!\.[{SPACES}])[{SPACES}().\-/\u2010-\u2015]){{0,3}}"
+MARK = rf"[{SPACES}.\-/\u2010-\u2015]"
+EXTENSION = rf"[{SPACES}]?(?:x|ext\.?|extension|#)[{SPACES}]?[0-9]{{1,6}}(?!\w)"
+INTERNATIONAL = re.compile(
+    rf"\+(?<![\w+].)(?<![0-9]\..)[1-9](?:{_PARTED}[0-9]){{7,14}}(?![0-9])(?P<extension>{EXTENSION})?",
     re.ASCII,
 )
 _NATIONAL = re.compile(
     r"[(1-9](?<![\w+-].)(?<![0-9]\..)(?:"
-    rf"(?<=1){_MARK}(?:\([2-9]\d\d\)[{_SPACES}]?|[2-9]\d\d(?P<first>{_MARK}))"
-    rf"|(?<=\()[2-9]\d\d\)[{_SPACES}]?|(?<=[2-9])\d\d(?P<second>{_MARK})"
-    rf")[2-9]\d\d(?P<last>{_MARK})\d{{4}}(?:{_EXTENSION}|(?![\w-]|\.\d))",
+    rf"(?<=1)(?P<code>{MARK})(?:\([2-9]\d\d\)[{SPACES}]?|[2-9]\d\d(?P<first>{MARK}))"
+    rf"|(?<=\()[2-9]\d\d\)[{SPACES}]?|(?<=[2-9])\d\d(?P<second>{MARK})"
+    rf")[2-9]\d\d(?P<last>{MARK})\d{{4}}(?:{EXTENSION}|(?![\w-]|\.\d))",
     re.ASCII,
 )
 _GROUP_END = re.compile(r"[0-9](?![0-9])")
+_GROUPED = re.compile(rf"[0-9][{SPACES}]\Z")
 _LEAST = 8
 """Digits of an international number."""
 
@@ -77,13 +79,9 @@ def find_phones(text: str) -> Iterator[tuple[int, int]]:
     """Yield where phone numbers begin and end."""
     spans = []
     if "+" in text:
-        for found in _INTERNATIONAL.finditer(text):
-            end = _international_end(text, found)
-            if end:
-                spans.append((found.start(), end))
-    for found in _NATIONAL.finditer(text):
-        if _is_national(found):
-            spans.append(found.span())
+        candidates = INTERNATIONAL.finditer(text)
+        spans += [(one.start(), end) for one in candidates if (end := _international_end(text, one))]
+    spans += [found.span() for found in _NATIONAL.finditer(text) if _is_national(text, found)]
     last = 0
     for start, end in sorted(spans):
         if start >= last:
@@ -104,10 +102,12 @@ def _international_end(text: str, found: re.Match[str]) -> int:
     return 0
 
 
-def _is_national(found: re.Match[str]) -> bool:
-    area, last = found["first"] or found["second"], found["last"]
-    if area is not None and "." in (area, last) and area != last:  # 212.555 0123
+def _is_national(text: str, found: re.Match[str]) -> bool:
+    marks = {found[name] for name in ("code", "first", "second", "last")} - {None}
+    if "." in marks and len(marks) > 1:  # 938.272 0813
         return False
+    if " " in marks and _GROUPED.search(text, max(0, found.start() - 2), found.start()):
+        return False  # 2.002 319 304 3622
     number = re.split("[x#e]", found[0], maxsplit=1)[0]
     return _is_valid(number, "US")
 

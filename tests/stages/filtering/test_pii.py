@@ -1,13 +1,14 @@
 """What the filter of personal data promises: what has its form is found, what has not is left alone."""
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stages.filtering import pii_addresses, pii_phones
+from stages.filtering import pii_addresses, pii_emails, pii_phones
 from stages.filtering.filter import Changed, Gone
 from stages.filtering.pii import FINDERS, DataKind, PersonalData, replaced
 from tests.campaign import examples
@@ -68,9 +69,10 @@ LEFT = [
     "v8.8.8.8", "10.0.0.1", "192.168.1.1", "127.0.0.1", "203.0.113.5", "08.8.8.8", "std::vector", "A::B",
     "12:30:45", "fe80::1", "2001:db8::1", "2024-05-17", "1,234,567", "555-0123", "+1", "12345678901234",
     "3.14159", "1999-2000-2001", "sk-learn", "AKIA123", "eyJhbGci", "ghp_short", "--------",
-    "task-force-of-the-nation", "sk-toggleable__label-arrow", "xoxo-gossip-girl-2", "sk-slider-with-2-thumbs",
-    "+0.12345678", "+20240101", "7, 259-264 1970.", "938.272 0813", "me@example.nosuchtld", "a@b.com2",
-    "a@b.comic-books.x", "+12345678", "2a00:1450:zz", "2a00:::1",
+    "task-force-of-the-nation", "sk-toggleable__label-arrow", "xoxo-gossip-girl-2",
+    "+0.12345678", "+20240101", "7, 259-264 1970.", "938.272 0813", "1.319 590 8951",
+    "2.002 319 304 3622", "sk-slider-of-2-thumbs",
+    "me@example.nosuchtld", "a@b.com2", "a@b.comic-books.x", "+12345678", "2a00:1450:zz", "2a00:::1",
 ]  # fmt: skip
 COSTLY = ["a" * 50 + "@", "1.", "8.8.8.", "+1 ", "2a00:", "eyJaaaaaaaaaa.", "a.b@c.", "-----BEGIN "]
 
@@ -78,13 +80,13 @@ COSTLY = ["a" * 50 + "@", "1.", "8.8.8.", "+1 ", "2a00:", "eyJaaaaaaaaaa.", "a.b
 PLAIN = {
     (pii_addresses, "_IPV4"): r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\w|\.\d)",
     (pii_addresses, "_IPV6"): r"(?<![\w:.])[23][0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?![0-9A-Fa-f:])",
-    (pii_phones, "_INTERNATIONAL"): pii_phones._INTERNATIONAL.pattern.replace(
+    (pii_phones, "INTERNATIONAL"): pii_phones.INTERNATIONAL.pattern.replace(
         r"\+(?<![\w+].)(?<![0-9]\..)", r"(?<![\w+])(?<![0-9]\.)\+"
     ),
     (pii_phones, "_NATIONAL"): (
-        rf"(?<![\w+-])(?<![0-9]\.)(?:1{pii_phones._MARK})?(?:\([2-9]\d\d\)[{pii_phones._SPACES}]?"
-        rf"|[2-9]\d\d(?P<first>{pii_phones._MARK}))(?P<second>)[2-9]\d\d(?P<last>{pii_phones._MARK})\d{{4}}"
-        rf"(?:{pii_phones._EXTENSION}|(?![\w-]|\.\d))"
+        rf"(?<![\w+-])(?<![0-9]\.)(?:1(?P<code>{pii_phones.MARK}))?(?:\([2-9]\d\d\)[{pii_phones.SPACES}]?"
+        rf"|[2-9]\d\d(?P<first>{pii_phones.MARK}))(?P<second>)[2-9]\d\d(?P<last>{pii_phones.MARK})\d{{4}}"
+        rf"(?:{pii_phones.EXTENSION}|(?![\w-]|\.\d))"
     ),
 }
 """The patterns as one would write them, which try every character."""
@@ -157,6 +159,39 @@ def test_what_has_another_form_is_left_alone(text: str) -> None:
 )
 def test_what_stands_beside_is_left(text: str, left: str) -> None:
     assert replaced(text, ALL)[0] == left
+
+
+def letters() -> dict[str, str]:
+    """Return a letter of each script that is not ASCII, by script."""
+    found: dict[str, str] = {}
+    for code in range(0x80, 0x1F000):
+        letter = chr(code)
+        if letter.isalpha() and len(unicodedata.normalize("NFC", letter)) == 1:
+            found.setdefault(pii_emails.script_of(letter), letter)
+    return found
+
+
+@pytest.mark.parametrize(("kind", "token"), FOUND)
+def test_a_replacement_is_the_same_beside_a_letter_of_any_script(kind: DataKind, token: str) -> None:
+    """But for a letter that belongs to an e-mail address by the rules of its name and its host."""
+    sign = f"[{kind.upper()}]"
+    nearest = token.partition("@")[0].rstrip("0123456789_")[-1:]
+    for script, letter in letters().items():
+        left, counts = replaced(f"{letter}{token}", ALL)
+        joins = kind == "email" and script == pii_emails.script_of(nearest)
+        joins &= script in ("LATIN", "GREEK", "CYRILLIC")
+        assert (left, counts) == (sign if joins else f"{letter}{sign}", {kind: 1}), script
+        left, counts = replaced(f"{token}{letter}", ALL)
+        if kind == "email" and script == pii_emails.script_of(token[-1]):
+            shorter = ".co." in token  # a sentence may begin behind a host: me@a.co.Then
+            assert left == ((f"{sign}.uk{letter}") if shorter else f"{token}{letter}")
+        else:
+            assert (left, counts) == (f"{sign}{letter}", {kind: 1}), script
+
+
+@pytest.mark.parametrize("after", [chr(code) for code in range(0x100) if not chr(code).isalnum()])
+def test_an_address_ends_before_all_of_latin_1_that_is_no_letter_or_digit(after: str) -> None:
+    assert replaced(f"me@example.org{after}", ALL)[0] == f"[EMAIL]{after}"
 
 
 @pytest.mark.parametrize("kind", ALL)

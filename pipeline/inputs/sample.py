@@ -211,7 +211,11 @@ def _draw(
             if isinstance(record, Drop):
                 drawn.unreadable += 1
                 continue
-            texts = [record.text, *record.sections, *(turn.content for turn in record.turns)]
+            texts = [
+                record.text,
+                *record.sections,
+                *(text for turn in record.turns for text in turn.texts),
+            ]
             drawn.texts.append(sum(len(text.encode()) for text in texts))
             target.write(sample_line(record, file))
     if drawn.read < share == spread:  # the file has no further records
@@ -236,7 +240,7 @@ def sample_line(record: RawDocument, file: FoundFile) -> bytes:
     content |= {_SECTION.format(number): text for number, text in enumerate(record.sections)}
     if record.turns:
         del content[_TEXT]
-        content[_DIALOGUE] = [turn._asdict() for turn in record.turns]
+        content[_DIALOGUE] = [turn.message() for turn in record.turns]
     if record.own_id is not None:
         content[_ID] = record.own_id
     return orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)

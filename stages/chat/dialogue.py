@@ -2,6 +2,9 @@
 
 [{"role": "user", "content": "Hi"}, ..]      user      Hi
 [{"from": "human", "value": "Hi"}, ..]       user      Hi         (ShareGPT: human, gpt, system)
+
+What a model thought before it answered is beside the content, as `reasoning_content`, `reasoning` or
+`thinking`. A template gets it under the name that the record has.
 """
 
 import re
@@ -17,6 +20,12 @@ _USUAL = ("messages", "conversations")
 """Names that columns of dialogues have in most data sets."""
 _CALLS = ("tool_calls", "function_call")
 """What a message may hold beside its content, and no template writes."""
+REASONING = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message that hold what a model thought."""
+_UNREAD = ("loss", "train")
+"""Fields by which other programs say whether a message is learned."""
+BESIDE = "system"
+"""A field of a record whose text other programs put before its messages."""
 _SHOWN = 60
 
 
@@ -27,6 +36,20 @@ class ChatTurn(NamedTuple):
     content: str
     weight: int = 1
     """0 if it is never learned, whatever its role."""
+    reasoning: tuple[tuple[str, str], ...] = ()
+    """What was thought before it, by the field of the message: those of `REASONING` that it has."""
+    unread: tuple[str, ...] = ()
+    """Its fields that say whether it is learned, and that nothing reads."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What was thought, and what was said."""
+        return (*(text for _, text in self.reasoning), self.content)
+
+    def message(self) -> dict[str, object]:
+        """Return the message, as templates and records have it."""
+        own = {"role": self.role, "content": self.content, "weight": self.weight}
+        return own | dict(self.reasoning)
 
 
 class NoDialogueError(ValueError):
@@ -85,7 +108,14 @@ def _turn(message: object, number: int) -> ChatTurn:
                 f" {content_key}, or empty {key}"
             )
     where = f"{content_key} of message {number:,} ({role})"
-    return ChatTurn(role, _content(message.get(content_key), where), _weight(message, number))
+    reasoning = tuple(
+        (key, _content(message[key], f"{key} of message {number:,} ({role})"))
+        for key in REASONING
+        if message.get(key) is not None
+    )
+    unread = tuple(key for key in _UNREAD if message.get(key) is not None)
+    content = _content(message.get(content_key), where)
+    return ChatTurn(role, content, _weight(message, number), reasoning, unread)
 
 
 def _is_empty(value: object) -> bool:

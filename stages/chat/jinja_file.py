@@ -3,7 +3,8 @@ r"""Jinja templates, as transformers runs them, and which of their characters ar
 A template is run as it is, and again with a mark of one private character in place of each content that
 is not blank. What stands between the marks is markup, and must be the same both times, and so must what
 is learned; so a template that cuts, changes or inspects a content refuses the dialogue, and so does one
-that leaves a message out. Around a content the template may strip white space.
+that leaves a message out. Around a content the template may strip white space. What was thought before a
+message is a content, too, but a template may leave it out: many write that of the last turns alone.
 
     as it is        <|user|>\nHi <|end|>
     with marks      <|user|>\n?<|end|>         ? is " Hi ", which stands there as "Hi "
@@ -17,8 +18,8 @@ Source: transformers 4.57, `utils/chat_template_utils.py`, for the environment a
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from itertools import filterfalse
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import filterfalse, islice
 from typing import Never
 
 import jinja2
@@ -94,35 +95,43 @@ class JinjaTemplate:
             RefusedError: the template raises, or does more with contents than to put them somewhere.
         """
         bare = self._run(turns)
-        taken = set(bare).union(*(turn.content for turn in turns))
-        free = filterfalse(taken.__contains__, map(chr, _PRIVATE))
-        try:
-            begins, ends, *marks = (next(free) for _ in range(len(turns) + 2))
-        except RuntimeError as error:  # of the generator: there are not as many
-            raise RefusedError("it holds too many private characters of Unicode") from error
+        begins, ends, *marks = _free_characters(bare, turns)
         plain = self._run(turns, begins=begins, ends=ends)
         if plain.replace(begins, "").replace(ends, "") != bare:
             raise RefusedError("the template changes or inspects what a {% generation %} block holds")
-        contents = {
-            mark: turn.content
-            for turn, mark in zip(turns, marks, strict=True)
-            if turn.content.strip() or not turn.weight
-        }
-        marked = [
-            turn._replace(content=mark if mark in contents else turn.content)
-            for turn, mark in zip(turns, marks, strict=True)
-        ]
+        marked, contents = _with_marks(turns, marks)
         shown = self._run(marked, begins=begins, ends=ends)
-        _require_all(turns, marks, contents, shown)
-        unlearned = {marks[n]: n + 1 for n, turn in enumerate(turns) if not turn.weight}
+        for number, (turn, one) in enumerate(zip(turns, marked, strict=True), 1):
+            if one.content in contents and one.content not in shown:
+                raise RefusedError(f"the template leaves out message {number:,}, of role {turn.role!r}")
+        unlearned = {
+            mark: number
+            for number, one in enumerate(marked, 1)
+            for mark in one.texts
+            if not one.weight and mark in contents
+        }
         sections = merged(_sections(shown, plain, contents, unlearned, begins=begins, ends=ends))
         if self._eos is not None and sections and sections[-1].flags & MARKUP:
             last = sections.pop()
             sections = merged([*sections, ChatSection(last.text.removesuffix(self._eos), last.flags)])
         return sections
 
+    def left_out(self, turns: Sequence[ChatTurn]) -> list[str]:
+        """Return the fields of what was thought that the template leaves out, each as often.
+
+        Args:
+            turns: of a dialogue that the template can write.
+        """
+        if not any(turn.reasoning for turn in turns):
+            return []
+        _, _, *marks = _free_characters(self._run(turns), turns)
+        marked, contents = _with_marks(turns, marks)
+        shown = self._run(marked)
+        thought = (one for turn in marked for one in turn.reasoning)
+        return [name for name, mark in thought if mark in contents and mark not in shown]
+
     def _run(self, turns: Sequence[ChatTurn], *, begins: str = "", ends: str = "") -> str:
-        messages = [turn._asdict() for turn in turns]
+        messages = [turn.message() for turn in turns]
         variables = {_BEGINS: begins, _ENDS: ends, "bos_token": ""}
         if self._eos is not None:
             variables["eos_token"] = self._eos
@@ -181,12 +190,35 @@ def _to_json(  # as templates call it
     )
 
 
-def _require_all(
-    turns: Sequence[ChatTurn], marks: Sequence[str], contents: dict[str, str], shown: str
-) -> None:
-    for number, (turn, mark) in enumerate(zip(turns, marks, strict=True), 1):
-        if mark in contents and mark not in shown:
-            raise RefusedError(f"the template leaves out message {number:,}, of role {turn.role!r}")
+def _free_characters(bare: str, turns: Sequence[ChatTurn]) -> list[str]:
+    """Return private characters that neither a text nor its dialogue has: two, and one for each text."""
+    texts = [text for turn in turns for text in turn.texts]
+    taken = set(bare).union(*texts)
+    found = list(islice(filterfalse(taken.__contains__, map(chr, _PRIVATE)), len(texts) + 2))
+    if len(found) < len(texts) + 2:
+        raise RefusedError("it holds too many private characters of Unicode")
+    return found
+
+
+def _with_marks(
+    turns: Sequence[ChatTurn], marks: Iterable[str]
+) -> tuple[list[ChatTurn], dict[str, str]]:
+    """Return turns with marks in place of their texts, and what each mark is of.
+
+    A blank text stays, unless its message has the weight 0.
+    """
+    marked, contents, free = [], dict[str, str](), iter(marks)
+    for turn in turns:
+        own = []
+        for text in turn.texts:
+            mark = next(free)
+            own.append(mark if text.strip() or not turn.weight else text)
+            if own[-1] is mark:
+                contents[mark] = text
+        names = [name for name, _ in turn.reasoning]
+        reasoning = tuple(zip(names, own[:-1], strict=True))
+        marked.append(turn._replace(content=own[-1], reasoning=reasoning))
+    return marked, contents
 
 
 def _sections(
@@ -235,8 +267,10 @@ def _sections(
 
 
 def _content_at(plain: str, place: int, content: str, behind: str) -> str:
-    """Return how a content stands in a text: as it is, or without the white space around it."""
-    for form in (content, content.strip(), content.lstrip(), content.rstrip()):
+    """Return how a content is in a text: as it is, or without white space or line feeds around it."""
+    forms = [content, *(strip(content) for strip in (str.strip, str.lstrip, str.rstrip))]
+    forms += [strip(content, "\n") for strip in (str.strip, str.lstrip, str.rstrip)]
+    for form in forms:
         if plain.startswith(form, place) and plain.startswith(behind, place + len(form)):
             return form
     raise RefusedError(_INSPECTS)

@@ -1,10 +1,11 @@
 """Rendering: the template of a source, opened."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from stages.chat.config import ChatConfig
+from stages.chat.dialogue import ChatTurn
 from stages.chat.probing import known_markup, probed_markup, spelled_markup
 from stages.chat.table import TEMPLATES
 from stages.chat.template import Render
@@ -23,6 +24,13 @@ def open_template(config: ChatConfig) -> Render:
     if named is not None:
         return partial(named.render, learn=frozenset(config.learn))
     return _jinja(config).render
+
+
+def open_left_out(config: ChatConfig) -> Callable[[Sequence[ChatTurn]], list[str]]:
+    """Return what names the fields of a dialogue's reasoning that its template leaves out."""
+    if config.template in TEMPLATES:  # they write contents alone
+        return lambda turns: [name for turn in turns for name, text in turn.reasoning if text.strip()]
+    return _jinja(config).left_out
 
 
 def marked_pieces(config: ChatConfig, known: Collection[str]) -> set[str]:

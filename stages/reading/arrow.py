@@ -13,7 +13,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from stages.reading.arrow_stream import has_dictionaries, is_stream, require_end, stream_batches
-from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
+from stages.reading.cells import check_columns, read_columns, read_rows, reading_table
 from stages.reading.nested import column_of, find_fields, top_column
 from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
@@ -109,7 +109,7 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a slice, or all, with the columns of a source; none is held here."""
     schema = _schema(file)
-    there = (name for name in wanted_columns(fields) if find_fields(schema, name))
+    there = (name for name in read_columns(schema, fields) if find_fields(schema, name))
     numbers = {schema.get_field_index(top_column(schema, name)) for name in there}
     included = sorted(numbers)
     if is_stream(file):

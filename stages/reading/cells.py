@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from stages.chat.dialogue import NoDialogueError, chat_hint, chat_setting
+from stages.chat.dialogue import BESIDE, NoDialogueError, chat_hint, chat_setting
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
 from stages.reading.dialogue_cells import checked_messages, holds_messages, turns_at
@@ -60,6 +61,12 @@ def wanted_columns(fields: FieldMapping) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
+def read_columns(schema: pa.Schema, fields: FieldMapping) -> list[str]:
+    """Return the columns that are read of a table: those of a source, and what belongs to dialogues."""
+    beside = fields.chat is not None and len(find_fields(schema, BESIDE)) == 1
+    return [*wanted_columns(fields), *((BESIDE,) if beside else ())]
+
+
 def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: str) -> None:
     """Refuse a table that lacks what a source takes.
 
@@ -99,7 +106,7 @@ def read_rows(
     """Yield each row of a batch as a document or as the reason why it is none.
 
     Args:
-        batch: the columns of `wanted_columns`.
+        batch: the columns of `read_columns`.
         fields: which column holds what.
         first: number of the batch's first row in the file, from 0.
         max_bytes: longest text taken.
@@ -108,13 +115,27 @@ def read_rows(
     beside = [_beside(batch, column) for column in fields.beside]
     kept = [kept_column(column_of(batch, column)) for column in fields.keep_columns]
     messages = None if fields.chat is None else checked_messages(column_of(batch, fields.chat.column))
+    holds_system = _holds_text(batch, BESIDE) if messages is not None else (lambda _: False)
     for row in range(batch.num_rows):
         cells = [cells(row) for cells in columns]
         if messages is None:
             record = _record(cells, fields, first + row, max_bytes)
         else:
             record = _dialogue(messages.slice(row, 1), cells, fields, first + row, max_bytes)
+            if isinstance(record, RawDocument) and holds_system(row):
+                record = replace(record, unread=(BESIDE,))
         yield _with_values(record, beside, kept, row) if beside or kept else record
+
+
+def _holds_text(batch: pa.RecordBatch, column: str) -> Callable[[int], bool]:
+    """Return what says whether a row has a text in a column that a table may lack."""
+    found = find_fields(batch.schema, column)
+    if len(found) != 1 or not (
+        pa.types.is_string(found[0].type) or pa.types.is_large_string(found[0].type)
+    ):
+        return lambda _: False
+    sizes = pc.binary_length(_binary(column_of(batch, column))).to_pylist()
+    return lambda row: bool(sizes[row])
 
 
 def _beside(batch: pa.RecordBatch, column: str) -> pa.Array:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from stages.chat.dialogue import NoDialogueError, dialogue_of
+from stages.chat.dialogue import BESIDE, NoDialogueError, dialogue_of
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
 from stages.reading.json_numbers import exactly
@@ -100,7 +100,10 @@ def _dialogue(
     own_id = _own_id(record, piece, fields, columns)
     language = _language(record, fields, columns)
     values = _beside(record, piece, fields)
-    document = RawDocument(piece.number, piece.position, "", own_id, language, (), values, turns)
+    unread = (BESIDE,) if isinstance(record.get(BESIDE), str) and record[BESIDE] else ()
+    document = RawDocument(
+        piece.number, piece.position, "", own_id, language, (), values, turns, unread=unread
+    )
     return replace(document, kept=_kept(record, piece, fields)) if fields.keep_columns else document
 
 

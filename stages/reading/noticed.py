@@ -30,6 +30,9 @@ LOOKS_QUOTED = Notice(
 )
 WARC_RECORDS = "warc record:"
 WARC_TRUNCATED = "warc truncated:"
+LEFT_OUT = "reasoning left out:"
+MESSAGE_FIELD = "message field:"
+RECORD_FIELD = "record field:"
 NOTICES: tuple[Notice, ...] = (
     LONG_FIELD,
     LOOKS_QUOTED,
@@ -38,6 +41,19 @@ NOTICES: tuple[Notice, ...] = (
         WARC_TRUNCATED,
         "documents that the crawler cut (WARC-Truncated: {kind})",
         "{number} documents end early, because the crawler cut them (WARC-Truncated: {kind})",
+    ),
+    Notice(LEFT_OUT, "texts in {kind} of messages that the template leaves out"),
+    Notice(
+        MESSAGE_FIELD,
+        "messages with the field {kind}, which is not read",
+        "{number} messages have the field {kind}, which is not read. If it says which turns are learned,"
+        " write it as weight, 0 or 1, before the run",
+    ),
+    Notice(
+        RECORD_FIELD,
+        "dialogues with the field {kind} beside their messages, which is not read",
+        "{number} dialogues have the field {kind} beside their messages, which is not read. Write it as"
+        " their first message, of the role system, before the run",
     ),
 )
 

@@ -14,7 +14,13 @@ from typing import BinaryIO
 import pyarrow.parquet as pq
 
 from stages.errors import DataError
-from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
+from stages.reading.cells import (
+    check_columns,
+    read_columns,
+    read_rows,
+    reading_table,
+    wanted_columns,
+)
 from stages.reading.nested import read_path
 from stages.reading.parquet_pages import pages_of
 from stages.reading.reader import TableReader
@@ -75,7 +81,8 @@ def parquet_records(
     first = part.before
     options = {"buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
     with reading_table(name), pq.ParquetFile(file, pre_buffer=False, **options) as table:
-        wanted = (read_path(table.schema_arrow, column) for column in wanted_columns(fields))
+        schema = table.schema_arrow
+        wanted = (read_path(schema, column) for column in read_columns(schema, fields))
         columns = list(dict.fromkeys(wanted))
         for number in range(part.first, part.last):
             group = table.metadata.row_group(number)

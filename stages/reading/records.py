@@ -149,6 +149,8 @@ class RawDocument:
     """Of the fields that are read for filters and deduplication; None is absent or null."""
     turns: tuple[ChatTurn, ...] = ()
     """Of a dialogue, whose text is still to be written."""
+    unread: tuple[str, ...] = ()
+    """Fields beside the messages of a dialogue that belong to it, and that nothing reads."""
     flags: tuple[int, ...] = ()
     """Of a dialogue that is written: what each of its sections is."""
     kept: KeptValues = NOTHING_KEPT

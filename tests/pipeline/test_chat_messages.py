@@ -47,6 +47,32 @@ def test_turns_that_no_dataset_learns_alone_are_told(corpus: Path, tmp_path: Pat
     assert [one for one in report["warnings"] if "has no effect" in one]
 
 
+def test_what_of_dialogues_nothing_reads_is_counted_and_told(corpus: Path, tmp_path: Path) -> None:
+    asked = {"role": "user", "content": "Hi there, my friend", "train": False}
+    said = {"role": "assistant", "content": "Hello to you, too", "reasoning_content": "Be kind."}
+    lines = "".join(
+        json.dumps({"id": n, "messages": [asked, {**said, "loss": n}], "system": "Be"}) + "\n"
+        for n in range(3)
+    )
+    (corpus / "fields.jsonl").write_text(lines)
+    content = with_chat(chat_run("chatml"), paths=["fields.jsonl"])
+    report = run_it(corpus, tmp_path / "fields", content, until="ingest")
+    assert report["documents"]["noticed"] == {
+        "chats": {
+            "messages with the field loss, which is not read": 3,
+            "messages with the field train, which is not read": 3,
+            "texts in reasoning_content of messages that the template leaves out": 3,
+            "dialogues with the field system beside their messages, which is not read": 3,
+        }
+    }
+    told = [one for one in report["warnings"] if one.startswith("sources.chats: 3 ")]
+    assert [" ".join(one.split()[2:7]) for one in told] == [
+        "messages have the field loss,",
+        "messages have the field train,",
+        "dialogues have the field system",
+    ]
+
+
 def test_a_warning_is_told_once(corpus: Path, tmp_path: Path) -> None:
     content = {**chat_run("mistral"), "tokenizer": {"train": {"vocab_size": 1200}}}
     request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0, until="tokenize")

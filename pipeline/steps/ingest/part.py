@@ -199,13 +199,17 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         compared=compared.held,
         further_lines=reading.columns.further_lines,
         further_unreadable=drops.further_unreadable,
-        noticed=dict(sorted(reading.columns.noticed.items())),
+        noticed=dict(sorted((reading.columns.noticed + _noticed(dialogues)).items())),
         flow=Flow(
             input=received.tally(),
             output=kept.tally(bytes=counts["text_bytes"]),
             gone=drops.tallies(),
         ),
     )
+
+
+def _noticed(dialogues: DialogueWriter | None) -> Counter[str]:
+    return Counter() if dialogues is None else dialogues.noticed
 
 
 def _batches(reading: Reading, making: _Making, received: IdSum) -> Iterator[_RowGroup]:

@@ -168,3 +168,70 @@ def test_a_template_that_changes_what_a_block_holds_refuses_the_dialogue() -> No
     )
     with pytest.raises(RefusedError, match=r"what a .* block holds"):
         JinjaTemplate(source, None).render([ChatTurn("assistant", "a")])
+
+
+REASONS = """\
+{%- set last = messages | length -%}
+{%- for m in messages -%}
+<|{{ m.role }}|>
+{%- if m.role == 'assistant' -%}
+{% generation %}
+{%- if m.reasoning_content is defined and m.reasoning_content and loop.index == last -%}
+<think>{{ '\\n' + m.reasoning_content.strip('\\n') + '\\n' }}</think>
+{%- endif -%}
+{{- m.content.lstrip('\\n') }}<|end|>{% endgeneration %}
+{%- else -%}
+{{ m.content }}<|end|>
+{%- endif -%}
+{%- endfor -%}
+"""
+"""As templates of models that think: what was thought in earlier turns is left out."""
+
+
+def test_what_was_thought_is_a_content_that_is_learned_with_its_turn() -> None:
+    thought = (("reasoning_content", "\n  <|end|> so\n"),)
+    turns = [
+        ChatTurn("user", "Hi"),
+        ChatTurn("assistant", "\n a", reasoning=(("reasoning_content", "left out"),)),
+        ChatTurn("user", "And?"),
+        ChatTurn("assistant", "b", reasoning=thought),
+    ]
+    template = JinjaTemplate(REASONS, None)
+    assert template.render(turns) == [
+        ("<|user|>", M),
+        ("Hi", C),
+        ("<|end|><|assistant|>", M),
+        (" a", L),
+        ("<|end|>", M | L),
+        ("<|user|>", M),
+        ("And?", C),
+        ("<|end|><|assistant|>", M),
+        ("<think>\n", M | L),
+        ("  <|end|> so", L),
+        ("\n</think>", M | L),
+        ("b", L),
+        ("<|end|>", M | L),
+    ]
+    assert template.left_out(turns) == ["reasoning_content"]
+    assert template.left_out(turns[:2]) == []
+    assert template.left_out([turn._replace(reasoning=()) for turn in turns]) == []
+
+
+def test_thoughts_of_weight_0_are_not_learned() -> None:
+    turn = ChatTurn("assistant", "x", 0, (("reasoning_content", "so"),))
+    source = (
+        "{{ messages[0].content }}{% generation %}{{ messages[0].reasoning_content }}{% endgeneration %}"
+    )
+    with pytest.raises(RefusedError, match="message 1 has the weight 0, and the template learns it"):
+        JinjaTemplate(source, None).render([turn])
+
+
+def test_a_template_that_inspects_a_thought_refuses_the_dialogue() -> None:
+    source = (
+        "{% generation %}{% endgeneration %}{{ messages[0].content }}"
+        "{% if 'so' in messages[0].reasoning_content %}!{% endif %}"
+    )
+    with pytest.raises(RefusedError, match="changes or inspects a content"):
+        JinjaTemplate(source, None).render(
+            [ChatTurn("user", "x", reasoning=(("reasoning_content", "so"),))]
+        )

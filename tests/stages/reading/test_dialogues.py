@@ -19,9 +19,9 @@ FIELDS = FieldMapping.model_validate(
     {"chat": {"template": "chatml", "column": "data.messages"}, "id_column": "id"}
 )
 TURNS = (ChatTurn("user", "Hé"), ChatTurn("assistant", "yo"))
-MESSAGES = [turn._asdict() for turn in TURNS]
+MESSAGES = [turn.message() for turn in TURNS]
 SHARED = [{"from": "human", "value": "Hé"}, {"from": "gpt", "value": "yo"}]
-PARTS = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text, _ in TURNS]
+PARTS = [{"role": turn.role, "content": [{"type": "text", "text": turn.content}]} for turn in TURNS]
 
 
 def from_lines(rows: list[Any]) -> Iterator[Record]:
@@ -45,6 +45,34 @@ def test_every_form_gives_the_same_turns(read: Any, messages: list[Any]) -> None
     (found,) = read([{"id": 7, "data": {"messages": messages}}])
     assert isinstance(found, RawDocument)
     assert (found.turns, found.own_id, found.text) == (TURNS, "7", "")
+
+
+@pytest.mark.parametrize("read", [from_lines, from_table])
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_reasoning_and_fields_that_nothing_reads_come_with_the_turns(read: Any, name: str) -> None:
+    messages = [
+        {"role": "user", "content": "Hé", "loss": False, "train": None, name: None},
+        {"role": "assistant", "content": "yo", "loss": True, "train": False, name: "hm"},
+    ]
+    rows = [
+        {"id": n, "data": {"messages": messages}, "system": text} for n, text in enumerate(["Be", ""])
+    ]
+    first, second = read(rows)
+    assert isinstance(first, RawDocument)
+    assert isinstance(second, RawDocument)
+    assert [turn.reasoning for turn in first.turns] == [(), ((name, "hm"),)]
+    assert [turn.unread for turn in first.turns] == [("loss",), ("loss", "train")]
+    assert (first.unread, second.unread) == (("system",), ())
+    assert first.turns[1].message()[name] == "hm"
+    assert name not in first.turns[0].message()
+
+
+@pytest.mark.parametrize("read", [from_lines, from_table])
+def test_reasoning_that_is_no_text_is_a_drop_that_says_so(read: Any) -> None:
+    messages = [{"role": "assistant", "content": "yo", "reasoning_content": 7}]
+    (found,) = read([{"id": 7, "data": {"messages": messages}}])
+    assert isinstance(found, Drop)
+    assert "reasoning_content of message 1 (assistant) is of type int, not a string" in found.detail
 
 
 @pytest.mark.parametrize("read", [from_lines, from_table])

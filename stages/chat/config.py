@@ -1,5 +1,7 @@
 """Chat: which field holds a dialogue, what writes it out as a text, and whose turns are learned."""
 
+from datetime import date
+
 from pydantic import Field, field_validator, model_validator
 
 from stages.chat.dialogue import is_role
@@ -28,6 +30,9 @@ class ChatConfig(Config):
     eos_token: str | None = Field(None, min_length=1)
     """What `eos_token` is in a Jinja template that uses it. Where it ends the text, it is left to the
     framing."""
+    date: str | None = None
+    """The day that a Jinja template gets as today from `strftime_now`, such as "2025-01-31". A template
+    that asks for it is refused without a date."""
     jinja: str | None = Field(None, min_length=1)
     """A Jinja template itself; that of a file is put here when the run is planned."""
 
@@ -44,6 +49,16 @@ class ChatConfig(Config):
                 raise ValueError(f"{role!r} is no role: a letter, then letters, digits, '_' or '-'")
         return roles
 
+    @field_validator("date")
+    @classmethod
+    def _a_day(cls, written: str | None) -> str | None:
+        if written is not None:
+            try:
+                date.fromisoformat(written)
+            except ValueError as error:
+                raise ValueError(f'{written!r}: {error}; write a day as "2025-01-31"') from error
+        return written
+
     @model_validator(mode="after")
     def _one_template(self) -> "ChatConfig":
         known = ", ".join(TEMPLATES)
@@ -56,6 +71,8 @@ class ChatConfig(Config):
             raise ValueError('template = "jinja" and jinja = "..." are given together or not at all')
         if self.template in TEMPLATES and self.eos_token is not None:
             raise ValueError(f"eos_token is for Jinja templates; {self.template} has its own")
+        if self.template in TEMPLATES and self.date is not None:
+            raise ValueError(f"date is for Jinja templates; {self.template} writes none")
         if self.template not in TEMPLATES and self.learn != _ASSISTANT:
             raise ValueError(
                 "learn is for named templates; a Jinja template says what is learned itself, with"

@@ -10,8 +10,8 @@ message is a content, too, but a template may leave it out: many write that of t
     with marks      <|user|>\n?<|end|>         ? is " Hi ", which stands there as "Hi "
 
 {% generation %} .. {% endgeneration %} encloses what is learned. `bos_token` is empty, since framing
-puts it before documents. What would differ from day to day or run to run is refused: `strftime_now`,
-`random`.
+puts it before documents. What would differ from day to day or run to run is refused: `strftime_now`
+without a fixed date, `random`.
 
 Source: transformers 4.57, `utils/chat_template_utils.py`, for the environment and the block.
 """
@@ -19,6 +19,7 @@ Source: transformers 4.57, `utils/chat_template_utils.py`, for the environment a
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import filterfalse, islice
 from typing import Never
 
@@ -36,6 +37,10 @@ _BEGINS, _ENDS = "_generation_begins", "_generation_ends"
 _PRIVATE = range(0xF0000, 0xFFFFE)
 """Characters that mean nothing of themselves."""
 _INSPECTS = "the template changes or inspects a content, so it cannot be told apart"
+_TODAY = (
+    'strftime_now would give another text on another day; set date = "2025-01-31" in chat, or your day'
+)
+_TALK = (ChatTurn("user", "x"), ChatTurn("assistant", "y"))
 _SHOWN = 200
 
 
@@ -61,16 +66,17 @@ class JinjaTemplate:
     Args:
         source: its text.
         eos_token: what it calls so, if it does.
+        date: the day that it gets as today, as "2025-01-31".
 
     Raises:
         ConfigError: it is none, does not say what is learned, or uses `eos_token` that is not given.
     """
 
-    def __init__(self, source: str, eos_token: str | None) -> None:
+    def __init__(self, source: str, eos_token: str | None, date: str | None = None) -> None:
         self._eos = eos_token
         self.strings: tuple[str, ...]
         """What its source writes out as it is, and strings that it may put together."""
-        environment = _environment()
+        environment = _environment(date)
         try:
             tree = environment.parse(source)
             self._template = environment.from_string(source)
@@ -87,6 +93,16 @@ class JinjaTemplate:
             raise ConfigError(
                 'uses eos_token, which it would not have; set eos_token of chat, such as "</s>"'
             )
+
+        if date is None and "strftime_now" in source:
+            self._require_no_date()
+
+    def _require_no_date(self) -> None:
+        try:
+            self._run(_TALK)
+        except RefusedError as error:
+            if _TODAY in str(error):
+                raise ConfigError(_TODAY) from error
 
     def render(self, turns: Sequence[ChatTurn]) -> list[ChatSection]:
         """Return a dialogue as sections, none of them empty.
@@ -158,13 +174,15 @@ def _strings(tree: nodes.Template) -> Iterator[str]:
     yield from (node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
 
 
-def _environment() -> ImmutableSandboxedEnvironment:
+def _environment(date: str | None) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
+    environment.globals["strftime_now"] = _no_date
+    if date is not None:
+        environment.globals["strftime_now"] = datetime.fromisoformat(date).strftime
     del environment.filters["random"], environment.globals["lipsum"]
     return environment
 
@@ -173,8 +191,8 @@ def _raise_exception(message: str) -> Never:
     raise jinja2.TemplateError(message)
 
 
-def _strftime_now(_: str) -> Never:
-    raise jinja2.TemplateError("strftime_now would give another text on another day; write the date")
+def _no_date(_: str) -> Never:
+    raise jinja2.TemplateError(_TODAY)
 
 
 def _to_json(  # as templates call it

@@ -8,7 +8,7 @@ from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
 from stages.chat.probing import known_markup, probed_markup, spelled_markup
 from stages.chat.table import TEMPLATES
-from stages.chat.template import Render
+from stages.chat.template import LEARNED, ChatSection, RefusedError, Render
 
 if TYPE_CHECKING:
     from stages.chat.jinja_file import JinjaTemplate
@@ -57,6 +57,23 @@ def spelled_pieces(config: ChatConfig) -> list[str]:
     return sorted(found | {config.eos_token} if config.eos_token else found)
 
 
+def never_learns_end(config: ChatConfig) -> bool:
+    """Say whether a template learns contents, and of no turn what closes it."""
+    if config.template in TEMPLATES:
+        return False
+    talk = [ChatTurn("user", "x"), ChatTurn("assistant", "y")] * 2
+    try:
+        sections = _jinja(config).render(talk)
+    except RefusedError:
+        return False
+    behind = [
+        after.flags & LEARNED
+        for one, after in zip(sections, [*sections[1:], ChatSection("", LEARNED)], strict=True)
+        if one.flags == LEARNED
+    ]
+    return bool(behind) and not any(behind)
+
+
 def writes_piece(config: ChatConfig, piece: str) -> bool:
     """Say whether a template writes a piece, as far as one can tell."""
     named = TEMPLATES.get(config.template)
@@ -70,4 +87,4 @@ def _jinja(config: ChatConfig) -> "JinjaTemplate":
     from stages.chat.jinja_file import JinjaTemplate  # noqa: PLC0415  # few sources need the library
 
     assert config.jinja is not None, "a file is read when the run is planned"
-    return JinjaTemplate(config.jinja, config.eos_token)
+    return JinjaTemplate(config.jinja, config.eos_token, config.date)

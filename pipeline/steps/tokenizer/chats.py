@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.run_file.config import RunFile, Source
-from stages.chat.rendering import marked_pieces, spelled_pieces, writes_piece
+from stages.chat.rendering import marked_pieces, never_learns_end, spelled_pieces, writes_piece
 from stages.chat.table import TEMPLATES
 from stages.errors import ConfigError
 from stages.tokenizer.framing import BEGIN
@@ -82,7 +82,16 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
             f" the model expects {closes}, set tokenizer.special.eos"
         )
     if closes is None and writes_piece(chat, eos):
-        yield f"{key}: {eos} closes turns, and the framing puts it behind every document once more"
+        yield (
+            f"{key}: {eos} closes turns, and the framing puts it behind every document once more; if it"
+            f' also ends the text of a dialogue, set eos_token = "{eos}" in chat, which leaves the last'
+            " one to the framing"
+        )
+    if never_learns_end(chat):
+        yield (
+            f"{key}: {{% endgeneration %}} comes before what closes a turn, so that a model never learns"
+            " to stop; put the end of the turn into the block"
+        )
     if template is not None and template.begins is not None and begin is None:
         yield (
             f"{key}: the template begins with {template.begins}, which is left to the framing, and that"

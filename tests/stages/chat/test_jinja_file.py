@@ -3,9 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
 from stages.chat.jinja_file import JinjaTemplate
+from stages.chat.rendering import never_learns_end
 from stages.chat.table import TEMPLATES
 from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError
 from stages.errors import ConfigError
@@ -103,7 +106,10 @@ def test_loops_may_be_left_and_json_is_plain() -> None:
             "changes or inspects",
         ),
         ("{{ raise_exception('no tools here') }}", "the template refuses it: no tools here"),
-        ("{{ strftime_now('%Y') }}", "another text on another day"),
+        (
+            "{% if messages[0].content | length > 1 %}{{ strftime_now('%Y') }}{% endif %}",
+            "another text on another day",
+        ),
         ("{{ 1 + messages[0].content }}", "the template refuses it: TypeError"),
         ("{{ messages[7].content }}", "the template refuses it: .*has no element 7"),
         ("{{ '\\ud800' }}", "the template refuses it: UnicodeEncodeError"),
@@ -235,3 +241,54 @@ def test_a_template_that_inspects_a_thought_refuses_the_dialogue() -> None:
         JinjaTemplate(source, None).render(
             [ChatTurn("user", "x", reasoning=(("reasoning_content", "so"),))]
         )
+
+
+DATED = "{% generation %}{% endgeneration %}{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}"
+
+
+def test_today_is_the_day_of_the_run_file() -> None:
+    with pytest.raises(
+        ConfigError, match="strftime_now would give another text on another day; set date"
+    ):
+        JinjaTemplate(DATED, None)
+    found = JinjaTemplate(DATED, None, "2024-07-26").render([ChatTurn("user", "x")])
+    assert found == [("26 Jul 2024: ", M), ("x", C)]
+
+
+def test_a_template_may_name_today_where_no_dialogue_asks_for_it() -> None:
+    source = DATED.replace("{{ strf", "{% if messages[0].role == 'tool' %}{{ strf").replace(
+        "') }}", "') }}{% endif %}"
+    )
+    template = JinjaTemplate(source, None)
+    assert template.render([ChatTurn("user", "x")]) == [(": ", M), ("x", C)]
+    with pytest.raises(RefusedError, match="set date"):
+        template.render([ChatTurn("tool", "x")])
+
+
+@pytest.mark.parametrize("written", ["2025-13-01", "yesterday", "2025-01-31T00:00"])
+def test_a_date_that_is_none_is_refused(written: str) -> None:
+    with pytest.raises(ValidationError, match='write a day as "2025-01-31"'):
+        ChatConfig(template="jinja", jinja=DATED, date=written)
+    with pytest.raises(ValidationError, match="date is for Jinja templates"):
+        ChatConfig(template="chatml", date="2025-01-31")
+
+
+@pytest.mark.parametrize(
+    ("body", "never"),
+    [
+        ("{% generation %}{{ m.content }}{% endgeneration %}<|end|>", True),
+        ("{% generation %}{{ m.content }}<|end|>{% endgeneration %}", False),
+        ("{{ m.content }}<|end|>", False),
+        ("{{ m.content }}{% if m.role == 'user' %}<|x|>{% endif %}", False),
+    ],
+)
+def test_a_template_that_never_learns_to_stop_is_known(body: str, *, never: bool) -> None:
+    source = f"{{% for m in messages %}}{body}{{% endfor %}}{{% generation %}}{{% endgeneration %}}"
+    assert never_learns_end(ChatConfig(template="jinja", jinja=source)) is never
+
+
+def test_named_templates_learn_to_stop() -> None:
+    assert not any(never_learns_end(ChatConfig(template=name)) for name in TEMPLATES)
+    for name, source in JINJA.items():
+        eos = EOS if name == "mistral" else None
+        assert not never_learns_end(ChatConfig(template="jinja", jinja=source, eos_token=eos))

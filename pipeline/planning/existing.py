@@ -41,7 +41,7 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     described = describe(data, kind, name=key)
     found = find_roles(described, file.tokenizer.special, name=path.name)
     framed = framed_roles(described, found, file.framing, name=path.name)
-    roles = _with_padding(file, with_markup(file.sources, described, framed))
+    roles = _with_padding(file, with_markup(file, described, framed))
     for dataset in file.datasets:
         seq_len = file.packing_of(dataset).seq_len
         _require(dataset, roles, file.framing, seq_len=seq_len, name=path.name)

@@ -1,34 +1,63 @@
 """Chats and the tokenizer: which ids the markup of templates gives, and what does not fit together."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from pipeline.run_file.config import RunFile, Source
 from stages.chat.rendering import marked_pieces, never_learns_end, spelled_pieces, writes_piece
 from stages.chat.table import TEMPLATES
 from stages.errors import ConfigError
+from stages.objectives.table import special_names
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.roles import Described, Roles
 
+_SENTINEL = "sentinel_"
 _SHOWN = 5
 
 
-def with_markup(sources: Sequence[Source], found: Described, roles: Roles) -> Roles:
+def with_markup(file: RunFile, found: Described, roles: Roles) -> Roles:
     """Return the roles with what the markup of templates stands in kept from text.
 
-    A file may set a piece apart and yet find it in texts: then a message could close its own turn.
+    A file may set a piece apart and yet find it in texts: then a message could close its own turn. A
+    template may open turns with pieces that look like sentinels, <extra_id_1>: where no objective and no
+    setting asks for sentinels, they are none.
 
     Args:
-        sources: of the run.
+        file: of the run.
         found: what the tokenizer's file says.
         roles: its special ids.
+
+    Raises:
+        ConfigError: a piece is both markup and a sentinel.
     """
+    chats = [source.chat for source in file.sources if source.chat]
+    pieces = {piece for chat in chats for piece in marked_pieces(chat, found.marks)}
+    marked = {found.marks[piece] for piece in pieces}
+    sentinels = {role: n for role, n in roles.ids.items() if role.startswith(_SENTINEL)}
+    both = sorted(marked & {*sentinels.values()})
+    if both and _needs_sentinels(file):
+        piece = next(piece for piece, number in found.marks.items() if number == both[0])
+        raise ConfigError(
+            f"tokenizer.special.sentinels: a template of dialogues writes {piece}, which a dataset takes"
+            ' for a sentinel; name the pieces of other sentinels, such as sentinels = "<unused_{}>", or'
+            " make the two in runs of their own"
+        )
+    if both:
+        others = {f"reserved_{number}": number for number in sentinels.values()}
+        kept = {role: number for role, number in roles.ids.items() if role not in sentinels}
+        roles = replace(roles, ids=kept | others)
     taken = {*roles.ids.values(), found.declared.get("unk")}
-    pieces = {piece for one in sources if one.chat for piece in marked_pieces(one.chat, found.marks)}
-    numbers = sorted({found.marks[piece] for piece in pieces} - taken)
+    numbers = sorted(marked - taken)
     if not numbers:
         return roles
     return replace(roles, ids=roles.ids | {f"reserved_{number}": number for number in numbers})
+
+
+def _needs_sentinels(file: RunFile) -> bool:
+    """Say whether a dataset or a setting of the run asks for sentinels."""
+    asked = (name for dataset in file.datasets for name in special_names(dataset.objective))
+    named = file.tokenizer.special.sentinels is not None
+    return named or any(name.startswith(_SENTINEL) for name in asked)
 
 
 def chat_loss(

@@ -5,6 +5,7 @@ is not blank. What stands between the marks is markup, and must be the same both
 is learned; so a template that cuts, changes or inspects a content refuses the dialogue, and so does one
 that leaves a message out. Around a content the template may strip white space. What was thought before a
 message is a content, too, but a template may leave it out: many write that of the last turns alone.
+Spaces that the template writes directly before a content are of the content's section.
 
     as it is        <|user|>\nHi <|end|>
     with marks      <|user|>\n?<|end|>         ? is " Hi ", which stands there as "Hi "
@@ -29,7 +30,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from stages.chat.dialogue import ChatTurn
-from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, merged
+from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, merged, with_spaces
 from stages.errors import ConfigError
 
 _BEGINS, _ENDS = "_generation_begins", "_generation_ends"
@@ -130,7 +131,7 @@ class JinjaTemplate:
         if self._eos is not None and sections and sections[-1].flags & MARKUP:
             last = sections.pop()
             sections = merged([*sections, ChatSection(last.text.removesuffix(self._eos), last.flags)])
-        return sections
+        return with_spaces(sections)
 
     def left_out(self, turns: Sequence[ChatTurn]) -> list[str]:
         """Return the fields of what was thought that the template leaves out, each as often.

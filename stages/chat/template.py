@@ -68,6 +68,26 @@ def merged(parts: Iterable[ChatSection]) -> list[ChatSection]:
     return found
 
 
+def with_spaces(sections: Sequence[ChatSection]) -> list[ChatSection]:
+    """Return sections in which the spaces that markup ends with belong to the content behind it.
+
+    A tokenizer writes a space and the word behind it as one token, which a model is to say as one.
+
+    "[/INST] " "Paris" -> "[/INST]" " Paris"
+    """
+    found: list[ChatSection] = []
+    for section in sections:
+        if found and found[-1].flags & MARKUP and not section.flags & MARKUP:
+            last = found.pop()
+            bare = last.text.rstrip(" ")
+            spaces = last.text[len(bare) :]
+            found.append(ChatSection(bare, last.flags))
+            found.append(ChatSection(spaces + section.text, section.flags))
+        else:
+            found.append(section)
+    return merged(found)
+
+
 def is_learned(turn: ChatTurn, learn: Collection[str]) -> bool:
     """Say whether a turn is learned, given the roles that are."""
     return turn.role in learn and turn.weight > 0

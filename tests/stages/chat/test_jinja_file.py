@@ -176,6 +176,28 @@ def test_a_template_that_changes_what_a_block_holds_refuses_the_dialogue() -> No
         JinjaTemplate(source, None).render([ChatTurn("assistant", "a")])
 
 
+@pytest.mark.parametrize(
+    ("before", "content", "sections"),
+    [
+        ("A: ", "Paris", [("A:", M), (" Paris", L)]),
+        ("A:  ", "Paris", [("A:", M), ("  Paris", L)]),
+        ("A: ", " Paris", [("A:", M), ("  Paris", L)]),
+        ("A: ", "\nParis", [("A:", M), (" \nParis", L)]),
+        ("A:\n", "Paris", [("A:\n", M), ("Paris", L)]),
+        ("A:\t", "Paris", [("A:\t", M), ("Paris", L)]),
+        ("A:\n ", "Paris", [("A:\n", M), (" Paris", L)]),
+        ("A: ", " ", [("A: ", M), (" <|end|>", M | L)]),
+        (" ", "Paris", [(" Paris", L)]),
+    ],
+)
+def test_spaces_of_the_template_before_a_content_belong_to_it(
+    before: str, content: str, sections: list[tuple[str, int]]
+) -> None:
+    source = f"{{{{ {before!r} }}}}{{% generation %}}{{{{ messages[0].content }}}}<|end|>{{% endgeneration %}}"
+    found = JinjaTemplate(source, None).render([ChatTurn("user", content)])
+    assert found == ([*sections, ("<|end|>", M | L)] if content.strip() else sections)
+
+
 REASONS = """\
 {%- set last = messages | length -%}
 {%- for m in messages -%}
@@ -252,7 +274,7 @@ def test_today_is_the_day_of_the_run_file() -> None:
     ):
         JinjaTemplate(DATED, None)
     found = JinjaTemplate(DATED, None, "2024-07-26").render([ChatTurn("user", "x")])
-    assert found == [("26 Jul 2024: ", M), ("x", C)]
+    assert found == [("26 Jul 2024:", M), (" x", C)]
 
 
 def test_a_template_may_name_today_where_no_dialogue_asks_for_it() -> None:
@@ -260,7 +282,7 @@ def test_a_template_may_name_today_where_no_dialogue_asks_for_it() -> None:
         "') }}", "') }}{% endif %}"
     )
     template = JinjaTemplate(source, None)
-    assert template.render([ChatTurn("user", "x")]) == [(": ", M), ("x", C)]
+    assert template.render([ChatTurn("user", "x")]) == [(":", M), (" x", C)]
     with pytest.raises(RefusedError, match="set date"):
         template.render([ChatTurn("tool", "x")])
 

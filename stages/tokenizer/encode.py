@@ -32,6 +32,7 @@ from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.normalization import changes_text
+from stages.tokenizer.places import Place
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
@@ -68,6 +69,10 @@ class Tokenizer:
     """No text gives an unknown id."""
     writes_all = True
     """Whether every text can be written, and its parts join to it."""
+    cuts_out: tuple[str, ...] = ()
+    """Pieces behind which a text begins as behind special ones."""
+    by_words = False
+    """Whether white space only parts words, and each gets a space."""
     begins_with_space = False
     """Whether a space is put before every text."""
 
@@ -122,6 +127,10 @@ class Tokenizer:
             ).parts()
         return found
 
+    def at(self, _: Place) -> "Tokenizer":
+        """Return the tokenizer for a part of a document: the same, which puts no space anywhere."""
+        return self
+
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the same of texts that lie end to end."""
         if self._compiled is None:
@@ -133,6 +142,10 @@ class Tokenizer:
         if not self.normalises:
             return texts
         return joined_texts([self.normalise(text).encode() for text in texts.strings()])
+
+    def spelled_texts(self, texts: JoinedTexts) -> JoinedTexts:
+        """Return what the ids of texts spell if these come back as they are."""
+        return texts
 
     @property
     def compiled(self) -> bool:

@@ -26,6 +26,7 @@ from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.framing import BEGIN, are_own
 from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingface
 from stages.tokenizer.normalization import changed_samples
+from stages.tokenizer.places import Place
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
 from stages.tokenizer.special import num_reserved
@@ -70,6 +71,19 @@ class OpenTokenizer(Protocol):
         """Return the same from the file's own library alone."""
         ...
 
+    def at(self, place: Place) -> "OpenTokenizer":
+        """Return the file as it encodes a part of a document at a place."""
+        ...
+
+    @property
+    def by_words(self) -> bool:
+        """Whether white space only parts words, and each gets a space."""
+        ...
+
+    def cuts_out(self) -> tuple[str, ...]:
+        """Return the pieces of texts behind which these begin as behind special ones."""
+        ...
+
     def verbatim(self) -> "OpenTokenizer":
         """Return the same pieces without a normaliser, if every text can be written."""
         ...
@@ -109,6 +123,8 @@ class ExistingTokenizer:
         self.begin = special_ids.get(BEGIN)
         self.unk = file.unk
         self.writes_all = file.writes_all
+        self.cuts_out, self.by_words = file.cuts_out(), file.by_words
+        self._placed: dict[Place, ExistingTokenizer] = {}
         self._special = np.zeros(file.size, np.bool_)
         self._special[[n for n in special_ids.values() if n != file.unk]] = guarded
 
@@ -154,6 +170,14 @@ class ExistingTokenizer:
     def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:
         """Return what ids spell; special ids give nothing, what is no UTF-8 gives U+FFFD."""
         return [self._bare(self._spelling.spell(row).tobytes().decode(errors="replace")) for row in ids]
+
+    def at(self, place: Place) -> "ExistingTokenizer":
+        """Return the same for a part of a document at a place."""
+        if place not in self._placed:
+            file = self._file.at(place)
+            own = self if file is self._file else ExistingTokenizer(file, self.special_ids)
+            self._placed[place] = own
+        return self._placed[place]
 
     def unguarded(self) -> "ExistingTokenizer":
         """Return the same without the assertion that no text gives a special id."""

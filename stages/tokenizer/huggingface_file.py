@@ -25,6 +25,8 @@ from stages.tokenizer.huggingface_content import (
     read_content,
     spelled_by,
 )
+from stages.tokenizer.huggingface_places import placed, puts_a_space_to_words
+from stages.tokenizer.places import Before, Place
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
@@ -43,6 +45,7 @@ _SHOWN = 60
 _PANIC = "PanicException"
 """What the library raises where it gives up: no Exception, and of no name to import."""
 _BORDER = re.compile(r"\b")
+_WORD = re.compile(r"\S+")
 
 
 def describe_huggingface(data: bytes, *, name: str) -> Described:
@@ -74,6 +77,7 @@ class HuggingFaceFile:
         written: the file, as the library has it.
         plain: the same pieces without a normaliser or anything put before a text; None if they cannot
             write every text.
+        begun: what encodes the first word of a text, if that may have begun before.
     """
 
     def __init__(
@@ -85,7 +89,9 @@ class HuggingFaceFile:
         name: str,
         written: str,
         plain: "HuggingFaceFile | None" = None,
+        begun: "HuggingFaceFile | None" = None,
     ) -> None:
+        self._begun = begun
         self._library = library
         self._written = written
         self._name = name
@@ -128,6 +134,39 @@ class HuggingFaceFile:
                 )
         return cls(library, content, special, name=name, written=written, plain=plain)
 
+    def at(self, place: Place) -> "HuggingFaceFile":
+        """Return the file as it encodes a part of a document at a place."""
+        written = placed(self._written, place)
+        if written == self._written:
+            return self
+        kept = self._content, self._special
+        words = place.before is Before.TEXT and puts_a_space_to_words(self._written)
+        return HuggingFaceFile(
+            self._library if words else _load(written, name=self._name),
+            *kept,
+            name=self._name,
+            written=self._written if words else written,
+            plain=self._plain,
+            begun=HuggingFaceFile(
+                _load(written, name=self._name), *kept, name=self._name, written=written
+            )
+            if words
+            else None,
+        )
+
+    @property
+    def by_words(self) -> bool:
+        """Whether white space only parts words, and each gets a space."""
+        return puts_a_space_to_words(self._written)
+
+    def cuts_out(self) -> tuple[str, ...]:
+        """Return the pieces that the library finds in texts before it cuts words."""
+        return tuple(
+            piece
+            for piece, number in self._content.added.items()
+            if number not in self._special and piece
+        )
+
     def normalise(self, text: str) -> str:
         """Return a text as the normaliser leaves it."""
         normaliser = self._library.normalizer
@@ -148,7 +187,15 @@ class HuggingFaceFile:
 
     def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
         """Yield the ids of each text from the library alone."""
-        yield from map(self._by_library, texts)
+        if self._begun is None:
+            yield from map(self._by_library, texts)
+            return
+        for text in texts:
+            word = _WORD.match(text)
+            first = "" if word is None else word.group()
+            rest = text.removeprefix(first)
+            begun = [*self._begun.encode_by_library([first] if first else [])]
+            yield np.concatenate([*begun, *([self._by_library(rest)] if rest or not first else [])])
 
     def verbatim(self) -> "HuggingFaceFile":
         """Return the same pieces without a normaliser or anything put before a text."""
@@ -206,6 +253,8 @@ class HuggingFaceFile:
     @cached_property
     def _compiled(self) -> CompiledFile | None:
         """What encodes texts in compiled code, if it gives the library's ids."""
+        if self._begun is not None:
+            return None
         return CompiledFile.of(orjson.loads(self._written), self._library, self._by_library)
 
     def _naming(self, text: str) -> AbstractContextManager[None]:

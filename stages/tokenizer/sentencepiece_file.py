@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
+from stages.tokenizer.places import WHOLE, Before, Place
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
@@ -29,6 +30,9 @@ from stages.tokenizer.sentencepiece_model import (
     varint,
 )
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_texts
+
+_DIGIT = "0"
+"""A character that no normaliser changes, and that none composes with another."""
 
 
 def describe_sentencepiece(data: bytes, *, name: str) -> Described:
@@ -61,6 +65,7 @@ class SentencePieceFile:
         own: the model, with its own normaliser.
         plain: the same pieces without one.
         words: whether pieces are whole words.
+        place: of the texts.
     """
 
     def __init__(
@@ -69,8 +74,11 @@ class SentencePieceFile:
         plain: sentencepiece.SentencePieceProcessor,
         *,
         words: bool,
+        place: Place = WHOLE,
     ) -> None:
         self._own = own
+        self._left = _DIGIT * (place.before is Before.TEXT)
+        self._right = _DIGIT * (not place.ends)
         self._plain_model = plain
         self._words = words
         space = plain.piece_to_id(SPACE_SYMBOL)  # the unknown id if there is none
@@ -97,8 +105,30 @@ class SentencePieceFile:
         return cls(own, plain, words=model.kind is ModelKind.WORD)
 
     def normalise(self, text: str) -> str:
-        """Return a text as the normaliser leaves it, its dummy prefix included."""
-        return str(self._own.normalize(text)).replace(SPACE_SYMBOL, " ")
+        """Return a text as the normaliser leaves it, its dummy prefix included.
+
+        Where a text is before or behind it, a digit is put there, so that neither a space comes nor
+        white space goes.
+        """
+        found = str(self._own.normalize(f"{self._left}{text}{self._right}"))
+        if self._left:
+            found = found.removeprefix(SPACE_SYMBOL).removeprefix(self._left)
+        if self._right:
+            found = found.removesuffix(SPACE_SYMBOL).removesuffix(self._right)
+        return found.replace(SPACE_SYMBOL, " ")
+
+    def at(self, place: Place) -> "SentencePieceFile":
+        """Return the model as it encodes a part of a document at a place."""
+        if place.before is not Before.TEXT and place.ends:
+            return self
+        return SentencePieceFile(self._own, self._plain_model, words=self._words, place=place)
+
+    by_words = False
+    """Whether white space only parts words, and each gets a space."""
+
+    def cuts_out(self) -> tuple[str, ...]:
+        """Return the pieces behind which a text begins anew: none, whatever is found in texts."""
+        return ()
 
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the ids of texts, of `dtype`."""

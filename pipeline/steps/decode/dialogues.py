@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.texts import Returned, StoredTexts
-from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts
+from pipeline.steps.tokenize.dialogues import encoded_sections, markup_of, normalised_texts
 from pipeline.steps.tokenizer.load import CHECK, load_markup
-from pipeline.steps.units import joined_sections, section_flags, section_ptr
+from pipeline.steps.units import joined_sections, section_flags, section_ptr, sections_of
 from stages.chat.template import LEARNED
 from stages.findings import Finding
 from stages.ragged import runs
@@ -92,12 +92,13 @@ def _come_back(
     """Return how documents come back from their ids, as numbers of `_KINDS`: (N,)."""
     sections = [encoder.spell(ids).tobytes() for ids in encoded.parts()]
     texts, normalised = part.column("text").to_pylist(), normalised_texts(encoder, part)
-    found = np.zeros(len(texts), np.int64)
-    begins = encoder.tokenizer.begins_with_space
+    found, markup = np.zeros(len(texts), np.int64), markup_of(part)
     for number, (text, left) in enumerate(zip(texts, normalised, strict=True)):
-        own = sections[ptr[number] : ptr[number + 1]]
-        spelled = b"".join(own)
-        bare = b"".join(section.removeprefix(b" ") for section in own) if begins else spelled
+        own = slice(ptr[number], ptr[number + 1])
+        spelled = bare = b"".join(sections[own])
+        if encoder.varies:
+            (texts_of,) = sections_of(part.slice(number, 1))
+            bare = b"".join(encoder.bare(texts_of, markup[own]))
         wanted = text.encode()
         if wanted not in (spelled, bare):
             found[number] = 1 if left.encode() in (spelled, bare) else _ENCODED

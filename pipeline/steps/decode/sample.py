@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.texts import StoredTexts
 from pipeline.steps.findings import CheckRecord, found_in
+from pipeline.steps.tokenize.dialogues import markup_of
 from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenizer.load import CHECK, load_markup
-from pipeline.steps.units import Unit, fixed_bytes, section_flags, sections_of
-from stages.chat.template import MARKUP
+from pipeline.steps.units import Unit, fixed_bytes, sections_of
 from stages.identity import ID_BYTES
 from stages.seeding import threshold
 from stages.store.token_store import TokenUnit
@@ -91,10 +91,7 @@ def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
             document = part.slice(row, 1)
             (texts,) = sections_of(document)
             ids = stored.ids(numbers[row : row + 1]).parts()
-            if work.unit.dialogues:
-                wanted = encoder.encode_by_library(texts, section_flags(document) & MARKUP != 0)
-            else:
-                wanted = tokenizer.encode_by_library(texts)
+            wanted = encoder.encode_by_library(texts, markup_of(document))
             if not all(map(np.array_equal, wanted, ids)):
                 wrong.append(int(numbers[row]))
         count += len(rows)

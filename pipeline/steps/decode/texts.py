@@ -17,7 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.tokenizer.load import CHECK, load_pieces, load_tokenizer
+from pipeline.steps.tokenize.dialogues import encoded_sections, first_of, markup_of
+from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces
 from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,
@@ -33,7 +34,7 @@ from stages.identity import ID_BYTES
 from stages.ragged import Ragged, joined
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import ExistingTokenizer
+from stages.tokenizer.markup import MarkupEncoder
 from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, PieceBytes, Stored, compare_texts
 
 COLUMNS = ("id", "language", "text_bytes", *SECTIONED_TEXT)
@@ -144,11 +145,11 @@ def compare_with_texts(
         stored: the documents.
         returned: gets how documents come back, of an existing tokenizer.
     """
-    tokenizer = load_tokenizer(workspace, use=CHECK)
-    if isinstance(tokenizer, Tokenizer):
-        yield from _of_trained(workspace, stored, tokenizer)
+    encoder = load_markup(workspace, use=CHECK)
+    if isinstance(encoder.tokenizer, Tokenizer):
+        yield from _of_trained(workspace, stored, encoder.tokenizer)
     else:
-        yield from _of_existing(workspace, stored, tokenizer, returned)
+        yield from _of_existing(workspace, stored, encoder, returned)
 
 
 def _of_trained(
@@ -169,21 +170,22 @@ def _of_trained(
 
 
 def _of_existing(
-    workspace: Workspace, stored: StoredTexts, tokenizer: ExistingTokenizer, returned: Counter[str]
+    workspace: Workspace, stored: StoredTexts, encoder: MarkupEncoder, returned: Counter[str]
 ) -> Iterator[tuple[str, Finding]]:
     """Ids are those of the text, whatever of it they give back."""
     wrong: list[int] = []
     spelling = _spelling(workspace)
     for part, numbers in stored.kept(workspace):
         ids, texts = stored.ids(numbers), joined_sections(part)
-        encoded = tokenizer.encode_texts(texts, dtype=ids.ids.dtype)
-        verdicts = compare_texts(ids, tokenizer.spelled_texts(texts), encoded, spelling)
+        encoded = encoded_sections(encoder, texts, part, dtype=ids.ids.dtype)
+        spelled = encoder.spelled_texts(texts, markup_of(part), first_of(part))
+        verdicts = compare_texts(ids, spelled, encoded, spelling)
         rows = np.flatnonzero(verdicts.reshape(len(numbers), -1).any(axis=1))
         returned.update({Returned.TEXT.value: len(numbers) - len(rows)})
         for row in rows.tolist():  # those that do not come back as they were, or not plainly so
             (sections,) = sections_of(part.slice(row, 1))
             own = stored.ids(numbers[row : row + 1]).parts()
-            back = _come_back(tokenizer, sections, list(own))
+            back = _come_back(encoder, sections, list(own))
             returned.update([] if back is None else [back.value])
             wrong += [int(numbers[row])] if back is None else []
     if wrong:
@@ -198,14 +200,16 @@ def _spelling(workspace: Workspace) -> PieceBytes:
 
 
 def _come_back(
-    tokenizer: ExistingTokenizer, texts: list[str], parts: Sequence[NDArray[np.integer]]
+    encoder: MarkupEncoder, texts: list[str], parts: Sequence[NDArray[np.integer]]
 ) -> Returned | None:
     """Say how the sections of a document come back from their ids, or None if those are other ones."""
-    if not all(map(np.array_equal, tokenizer.encode(texts), parts)):
+    plain = np.zeros(len(texts), np.bool_)
+    again = encoder.encode(texts, plain, dtype=parts[0].dtype).parts()
+    if not all(map(np.array_equal, again, parts)):
         return None
-    found = tokenizer.decode(parts)
+    found = encoder.decoded(texts, plain, parts)
     if found == texts:
         return Returned.TEXT
-    if found == list(map(tokenizer.normalise, texts)):
+    if found == encoder.normalised(texts, plain):
         return Returned.NORMALISED
     return Returned.ENCODED

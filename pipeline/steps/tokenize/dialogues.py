@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.steps.units import joined_sections, section_flags, section_ptr, sections_of
 from stages.chat.template import MARKUP
@@ -23,9 +24,26 @@ def encoded_sections(
         table: the documents.
         dtype: of the ids.
     """
-    if SECTION_FLAGS.name not in table.column_names:
+    markup, first = markup_of(table), first_of(table)
+    if not markup.any() and first.all():
         return encoder.tokenizer.encode_texts(texts, dtype=dtype)
-    return encoder.encode(texts.strings(), section_flags(table) & MARKUP != 0, dtype=dtype)
+    return encoder.encode(texts.strings(), markup, dtype=dtype, first=first)
+
+
+def markup_of(table: pa.Table) -> NDArray[np.bool_]:
+    """Return which sections of some documents are markup: (S,)."""
+    if SECTION_FLAGS.name not in table.column_names:
+        return np.zeros(int(section_ptr(table)[-1]), np.bool_)
+    found: NDArray[np.bool_] = section_flags(table) & MARKUP != 0
+    return found
+
+
+def first_of(table: pa.Table) -> NDArray[np.bool_]:
+    """Return which sections begin a document: (S,)."""
+    ptr = section_ptr(table)
+    found = np.zeros(int(ptr[-1]), np.bool_)
+    found[ptr[:-1]] = True
+    return found
 
 
 def token_counts(encoder: MarkupEncoder, table: pa.Table) -> list[int]:
@@ -38,10 +56,8 @@ def token_counts(encoder: MarkupEncoder, table: pa.Table) -> list[int]:
 
 def normalised_texts(encoder: MarkupEncoder, table: pa.Table) -> Iterator[str]:
     """Yield each document's text as the tokenizer's normaliser leaves its sections."""
-    if SECTION_FLAGS.name not in table.column_names:
-        for sections in sections_of(table):
-            yield "".join(map(encoder.tokenizer.normalise, sections))
-        return
-    is_markup = iter((section_flags(table) & MARKUP != 0).tolist())
+    markup, place = markup_of(table), 0
     for sections in sections_of(table):
-        yield "".join(encoder.normalise(section, markup=next(is_markup)) for section in sections)
+        own = markup[place : place + len(sections)]
+        yield "".join(encoder.normalised(sections, own))
+        place += len(sections)

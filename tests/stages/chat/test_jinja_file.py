@@ -193,7 +193,8 @@ def test_a_template_that_changes_what_a_block_holds_refuses_the_dialogue() -> No
 def test_spaces_of_the_template_before_a_content_belong_to_it(
     before: str, content: str, sections: list[tuple[str, int]]
 ) -> None:
-    source = f"{{{{ {before!r} }}}}{{% generation %}}{{{{ messages[0].content }}}}<|end|>{{% endgeneration %}}"
+    block = "{% generation %}{{ messages[0].content }}<|end|>{% endgeneration %}"
+    source = f"{{{{ {before!r} }}}}{block}"
     found = JinjaTemplate(source, None).render([ChatTurn("user", content)])
     assert found == ([*sections, ("<|end|>", M | L)] if content.strip() else sections)
 

@@ -92,20 +92,23 @@ def test_no_id_of_rows_is_given_by_markup() -> None:
     assert control_pieces({**ids, "pad": 2}, names) == {"</s>": 2, "[INST]": 7}, "an EOS that pads, too"
 
 
-def test_a_space_that_is_put_before_every_text_is_given_once() -> None:
+def test_a_space_is_put_before_a_document_and_behind_special_pieces_and_nowhere_else() -> None:
     encoder = encoder_of(data_of("llama-json"), "llama.json", pad="<s>")
     assert isinstance(encoder.tokenizer, ExistingTokenizer)
     assert encoder.tokenizer.begins_with_space
-    spaced, bare = ids_of(encoder, [" the", "the"], [False, False])
-    assert spaced == bare
-    assert encoder.spell(np.array(spaced)).tobytes() == b" the"
-    assert ids_of(encoder, ["</s> the"], [True]) == [[2, *spaced]]
+    first, second = ids_of(encoder, ["the", "the"], [False, False])
+    assert encoder.spell(np.array(first)).tobytes() == b" the"
+    assert encoder.spell(np.array(second)).tobytes() == b"the"
+    assert ids_of(encoder, ["</s>the"], [True]) == [[2, *first]]
+    assert ids_of(encoder, ["</s>", "the"], [True, False]) == [[2], first]
+    assert ids_of(encoder, ["a</s>\n", "the"], [True, False])[1] == second
+    assert encoder.bare(["</s>the", "the"], np.array([True, False])) == [b"</s>the", b"the"]
 
 
 def test_normalising_leaves_control_pieces_alone() -> None:
     encoder = encoder_of(data_of("bert"), "bert.json", eos="[SEP]")
-    assert encoder.normalise("[SEP]HÉ", markup=True) == "[SEP]he"
-    assert encoder.normalise("[SEP]HÉ", markup=False) == "[sep]he"
+    sections, markup = ["[SEP]HÉ", "[SEP]HÉ"], np.array([True, False])
+    assert encoder.normalised(sections, markup) == ["[SEP]he", "[sep]he"]
 
 
 def test_the_pieces_are_many() -> None:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from stages.filtering.chain import FilterChain
 from stages.filtering.filter import Document
-from stages.filtering.pii import PersonalData, find_addresses, find_emails
+from stages.filtering.pii import PersonalData
+from stages.filtering.pii_addresses import find_addresses
+from stages.filtering.pii_emails import find_emails
 
 KINDS = ("email", "ip")
 Span = tuple[str, int, int]

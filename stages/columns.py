@@ -64,7 +64,7 @@ SECTION_ENDS = pa.field("section_ends", pa.list_(pa.field("end", pa.int64(), nul
 """One more column of `DOCUMENTS` for sources with sections: where each ends, in characters."""
 
 SECTION_FLAGS = pa.field("section_flags", pa.list_(pa.field("flags", pa.uint8(), nullable=False)))
-"""And one more for dialogues: what each section is, as bits; 1 is learned, 2 is markup."""
+"""And one more for dialogues: what each section is, as the bits of `stages.chat.template`."""
 
 DROPS = pa.schema(
     [

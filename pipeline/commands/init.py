@@ -169,7 +169,9 @@ def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defa
             "documents": round(source.documents),
             "text_bytes": round(source.text_bytes),
             "bad": round(source.bad, 4),
-            "text": source.choice.chat or ", ".join(source.choice.text_columns) or "the file",
+            "text": ", ".join(source.choice.dialogue_columns)
+            or ", ".join(source.choice.text_columns)
+            or "the file",
             "unread": list(source.choice.unread),
         }
         for source in draft.sources

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stages.chat.dialogue import ChatTurn, NoDialogueError, dialogue_of
+from stages.chat.dialogue import ChatTurn, NoDialogueError
+from stages.reading.messages import turns_of
 from stages.reading.nested import column_names, find_column
 
 _TEXTS = ("text", "content", "body", "raw_content", "document", "article", "story", "code", "passage")
@@ -27,7 +28,7 @@ _PAIRS = (
 _CONTEXTS = ("input", "context")
 """Usual names of what an instruction is about; it stands between the instruction and the answer."""
 _INSTRUCTION = "instruction"
-_DIALOGUES = ("messages", "conversations", "conversation", "dialogue", "turns")
+_DIALOGUES = ("messages", "conversations", "conversation", "dialogue", "dialog", "chat", "turns")
 _ANSWERERS = ("assistant", "bot", "chatbot", "model", "ai", "gpt", "agent", "answer")
 """Usual names, in lower case, of the role whose turns are learned."""
 _IDS = ("id", "_id", "uuid", "guid", "doc_id", "docid", "document_id", "doc_key", "key", "url", "path")
@@ -62,6 +63,8 @@ class FieldChoice:
     """What stands between the two: the input of an instruction. All records have text there."""
     chat: str | None = None
     """In place of a text."""
+    completion: str | None = None
+    """What continues the dialogue: a completion behind its prompt."""
     own_id: str | None = None
     language: str | None = None
     licence: str | None = None
@@ -80,6 +83,11 @@ class FieldChoice:
         return tuple(name for name in (self.text, self.context, self.section) if name is not None)
 
     @property
+    def dialogue_columns(self) -> tuple[str, ...]:
+        """The fields with the messages of a dialogue; none of a text."""
+        return tuple(name for name in (self.chat, self.completion) if name is not None)
+
+    @property
     def is_usable(self) -> bool:
         """Say whether there is something to read."""
         return self.text is not None or self.chat is not None
@@ -90,22 +98,25 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
     found = (name for record in records for name in column_names(record))
     names = tuple(name for name in dict.fromkeys(found) if name)
     whole = tuple(dict.fromkeys(name for record in records for name in record))
-    chat = next((name for name in _first(names + whole, _DIALOGUES) if _turns(records, name)), None)
+    dialogue = _dialogue_columns(records, names + whole)
+    chat, completion = dialogue or (None, None)
     text, section = (None, None) if chat is not None else _text(records, names)
     context = _context(records, names, text) if section is not None else None
-    taken = {text, context, section, chat}
-    roles = _turns(records, chat) if chat is not None else ()
+    taken = {text, context, section, chat, completion}
+    columns = tuple(name for name in (chat, completion) if name is not None)
+    roles = _turns(records, columns) if columns else ()
     choice = FieldChoice(
         text=text,
         section=section,
         context=context,
         chat=chat,
+        completion=completion,
         own_id=next((n for n in _id_names(names) if n not in taken and _are_ids(records, n)), None),
         language=next((n for n in _first(names, _LANGUAGES) if _are_languages(records, n)), None),
         licence=next(_first(names, _LICENCES), None),
         keep=tuple(n for n in _first(names, _KEPT) if n not in taken)[:4],
         roles=roles,
-        learned=_answering(records, chat, roles) if chat is not None else None,
+        learned=_answering(records, columns, roles) if columns else None,
     )
     return replace(choice, unread=_unread(records, names, choice)) if choice.is_usable else choice
 
@@ -120,7 +131,8 @@ def texts_of_records(records: Iterable[Mapping[str, object]], choice: FieldChoic
     texts = []
     for record in records:
         if choice.chat is not None:
-            texts.append("".join(_contents(find_column(record, choice.chat)[1]) or ()))
+            turns = _dialogue(record, choice.dialogue_columns) or ()
+            texts.append("".join(turn.content for turn in turns))
         elif choice.text is not None:
             parts = [find_column(record, name)[1] for name in choice.text_columns]
             texts.append("".join(part for part in parts if isinstance(part, str)))
@@ -130,7 +142,7 @@ def texts_of_records(records: Iterable[Mapping[str, object]], choice: FieldChoic
 def gives_document(record: Mapping[str, object], choice: FieldChoice) -> bool:
     """Say whether a record holds what is read as a document: texts, or turns."""
     if choice.chat is not None:
-        return _contents(find_column(record, choice.chat)[1]) is not None
+        return _dialogue(record, choice.dialogue_columns) is not None
     return all(isinstance(find_column(record, name)[1], str) for name in choice.text_columns)
 
 
@@ -170,7 +182,13 @@ def _unread(
     records: Sequence[Mapping[str, object]], names: Sequence[str], choice: FieldChoice
 ) -> tuple[str, ...]:
     """Return the fields that hold text in many records and that no setting names."""
-    named = {*choice.text_columns, choice.chat, choice.own_id, choice.language, choice.licence}
+    named = {
+        *choice.text_columns,
+        *choice.dialogue_columns,
+        choice.own_id,
+        choice.language,
+        choice.licence,
+    }
     named.update(choice.keep)
     sizes = {}
     for name in names:
@@ -229,12 +247,27 @@ def _are_languages(records: Sequence[Mapping[str, object]], name: str) -> bool:
     return bool(values) and all(len(value) <= _LONGEST_LANGUAGE for value in values)
 
 
-def _turns(records: Sequence[Mapping[str, object]], name: str) -> tuple[str, ...]:
-    """Return the roles in a field of dialogues, the commonest first; none if it holds no dialogues."""
+def _dialogue_columns(
+    records: Sequence[Mapping[str, object]], names: Sequence[str]
+) -> tuple[str, str | None] | None:
+    """Return the field of dialogues, and one that continues them; None if there are none."""
+    found = next((name for name in _first(names, _DIALOGUES) if _turns(records, (name,))), None)
+    if found is not None:
+        return found, None
+    by_lower = {name.lower(): name for name in names}
+    for prompt, target in _PAIRS:
+        pair = by_lower.get(prompt), by_lower.get(target)
+        if pair[0] is not None and pair[1] is not None and _turns(records, (pair[0], pair[1])):
+            return pair[0], pair[1]
+    return None
+
+
+def _turns(records: Sequence[Mapping[str, object]], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the roles in fields of dialogues, the commonest first; none if they hold no dialogues."""
     counts: Counter[str] = Counter()
     read = 0
     for record in records:
-        turns = _dialogue(find_column(record, name)[1])
+        turns = _dialogue(record, names)
         if turns is not None:
             read += 1
             counts.update(turn.role for turn in turns)
@@ -243,28 +276,21 @@ def _turns(records: Sequence[Mapping[str, object]], name: str) -> tuple[str, ...
     return tuple(sorted(counts, key=lambda role: (-counts[role], role)))
 
 
-def _answering(records: Sequence[Mapping[str, object]], name: str, roles: Sequence[str]) -> str | None:
+def _answering(
+    records: Sequence[Mapping[str, object]], names: Sequence[str], roles: Sequence[str]
+) -> str | None:
     """Return the role that answers: by its usual name, or the one that has the last word most often."""
     usual = {role.lower(): role for role in reversed(roles)}
     found = next((usual[name] for name in _ANSWERERS if name in usual), None)
     if found is not None:
         return found
-    last = Counter(
-        turns[-1].role for one in records if (turns := _dialogue(find_column(one, name)[1])) is not None
-    )
+    last = Counter(turns[-1].role for one in records if (turns := _dialogue(one, names)) is not None)
     return max(roles, key=lambda role: last[role], default=None)
 
 
-def _contents(messages: object) -> list[str] | None:
-    """Return what the turns of a dialogue say; None if it is none."""
-    turns = _dialogue(messages)
-    return None if turns is None else [turn.content for turn in turns]
-
-
-def _dialogue(messages: object) -> tuple[ChatTurn, ...] | None:
-    if not isinstance(messages, list):
-        return None
+def _dialogue(record: Mapping[str, object], names: Sequence[str]) -> tuple[ChatTurn, ...] | None:
+    """Return the turns of a record; None if it holds no dialogue there."""
     try:
-        return dialogue_of(messages)
+        return turns_of([(name, find_column(record, name)[1]) for name in names])
     except NoDialogueError:
         return None

@@ -233,7 +233,8 @@ def _shape(one: _SeenFile) -> _Shape:
     """Return the shape of a file that was looked at."""
     assert one.looked is not None
     assert one.choice is not None
-    choice = FieldChoice(text=one.choice.text, section=one.choice.section, chat=one.choice.chat)
+    own = one.choice
+    choice = FieldChoice(own.text, own.section, chat=own.chat, completion=own.completion)
     has_language = one.choice.language is not None and _has_header(one.file.reader)
     quoting = one.looked.quoting[0] if one.looked.quoting else None
     return _Shape(choice, has_language, one.looked.delimiter, quoting)

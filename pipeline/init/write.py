@@ -70,7 +70,9 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
         yield from _comment(
             f"Roles: {', '.join(choice.roles)}. The turns of {choice.learned} are learned."
         )
-        yield f'chat = {{ column = {_text(choice.chat)}, template = "chatml"{_learn(choice.learned)} }}'
+        behind = "" if choice.completion is None else f", completion_column = {_text(choice.completion)}"
+        template = f'template = "chatml"{_learn(choice.learned)}'
+        yield f"chat = {{ column = {_text(choice.chat)}{behind}, {template} }}"
     elif choice.text not in (None, "text"):
         yield f"text_column = {_text(choice.text or '')}"
     if choice.section is not None:

@@ -373,10 +373,10 @@ def _require_reader(source: Source, place: Place, *, alone: bool) -> None:
                 f"sources.{source.name}.paths: {name}: reading {reader.name} needs {library.name}, which"
                 f" is not installed: pip install 'shardmill[{library.extra}]'"
             )
-    if isinstance(reader, StreamReader) and source.chat is not None and not reader.has_lists:
+    if isinstance(reader, StreamReader) and source.chat is not None and not reader.has_columns:
         raise ConfigError(
-            f"sources.{source.name}.chat: {name} is {reader.name}, which has no lists of messages; write"
-            " its dialogues as JSON lines, JSON, Parquet or Arrow"
+            f"sources.{source.name}.chat: {name} is {reader.name}, which has no fields with messages;"
+            " write its dialogues as JSON lines, JSON, CSV, Parquet or Arrow"
         )
     if isinstance(reader, StreamReader) and not reader.has_columns:
         _check_text(source, name, reader.name)

@@ -263,7 +263,8 @@ def sample_source(source: Source, place: Path) -> Source:
     Limits are not carried: they would be held against the sample.
     """
     sections = tuple(_SECTION.format(number) for number in range(len(source.section_columns)))
-    chat = None if source.chat is None else source.chat.model_copy(update={"column": _DIALOGUE})
+    own = {"column": _DIALOGUE, "completion_column": None}  # whose messages have their weights
+    chat = None if source.chat is None else source.chat.model_copy(update=own)
     return Source(
         name=source.name,
         paths=(escape(str(place)),),

@@ -11,7 +11,7 @@ from pathlib import Path
 from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.steps.tokenizer.adopt import Adoption
-from pipeline.steps.tokenizer.chats import chat_loss, with_markup
+from pipeline.steps.tokenizer.chats import chat_loss, spelled_out, with_markup
 from stages.errors import ConfigError
 from stages.objectives.table import (
     refuse_begun_documents,
@@ -23,6 +23,7 @@ from stages.objectives.table import (
 from stages.tokenizer.existing import describe, existing_tokenizer
 from stages.tokenizer.family import framing_offer
 from stages.tokenizer.framing import BEGIN, Framing
+from stages.tokenizer.markup import MarkupEncoder
 from stages.tokenizer.roles import Roles, find_roles, framed_roles, require_roles
 
 
@@ -74,6 +75,8 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         vocab_size=described.size,
         loss=loss,
         chat_loss=misfit,
+        spelled_out=spelled_out(file, described, roles),
+        places=MarkupEncoder(tokenizer).varies,
         offer=None if offer is None else f"{key}: {offer}",
         tiktoken=tiktoken,
     )

@@ -22,6 +22,7 @@ from pipeline.steps.replay.step import REPLAY, REPLAYED
 from pipeline.steps.replayed import ReplayedRun
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
+from pipeline.steps.tokenize.step import PLACES
 from pipeline.steps.tokenizer.adopt import Adoption
 from stages.config import canonical_json
 from stages.errors import ConfigError
@@ -132,7 +133,14 @@ def scope_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> Scope:
         if run.tokenizer.path is not None:
             ((kind, what),) = steps["tokenizer"].config["tokenizer"].items()
             found = what["sha256"], TokenizerKind(kind), what["special_ids"]
-            adopted = Adoption(Path(run.tokenizer.path), *found, vocab_size=0, loss=None)
+            adopted = Adoption(
+                Path(run.tokenizer.path),
+                *found,
+                vocab_size=0,
+                loss=None,
+                spelled_out=what.get("spelled_out", {}),
+                places=PLACES in steps["tokenize"].config,
+            )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(
             f"run.json: is damaged ({error}); run the run file again, which writes it anew"
@@ -178,7 +186,8 @@ def _with_told(status: StepStatus, commits: Commits) -> StepStatus:
     if status.state is State.DONE:
         whole = commits.get(plan.name, STEP_COMMIT, plan.fingerprint)
         record = None if whole is None else whole.read(step.record)
-    return replace(status, told=f"{plan.name}: {step.told(plan.config, record)}")
+    said = step.told(plan.config, record)
+    return replace(status, told=None if said is None else f"{plan.name}: {said}")
 
 
 def _status(step: StepPlan, commits: Commits, before: KeptStep | None) -> StepStatus:

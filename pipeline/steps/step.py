@@ -328,7 +328,7 @@ class Step(Generic[R]):
     """Rules that came later, in the order in which they came."""
     unit_of: Callable[[str], str] = lambda name: name
     """Returns the unit of the ledger that a commit is of, by the commit's name."""
-    told: Callable[[Mapping[str, Any], R | None], str] | None = None
+    told: Callable[[Mapping[str, Any], R | None], str | None] | None = None
     """Says in a line of `plan` what its settings ask for, and what came of them once it is done."""
     recalled: Callable[[R], str | None] = lambda _: None
     """Says what people are told of a record of an earlier session."""

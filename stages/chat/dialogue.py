@@ -16,7 +16,7 @@ MOST_TURNS = 16_384
 """Of a dialogue: each is an object of some hundred bytes, however short its content."""
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SHAREGPT = {"human": "user", "gpt": "assistant"}
-_USUAL = ("messages", "conversations")
+_USUAL = ("messages", "conversations", "dialog", "chat")
 """Names that columns of dialogues have in most data sets."""
 _CALLS = ("tool_calls", "function_call")
 """What a message may hold beside its content, and no template writes."""
@@ -142,10 +142,15 @@ def _content(value: object, where: str) -> str:
     if not isinstance(value, list):
         raise NoDialogueError(f"{where} is {_kind(value)}, not a string")
     parts = []
-    for part in value:
-        text = part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None
+    for number, part in enumerate(value, 1):
+        kind = part.get("type") if isinstance(part, Mapping) else _kind(part)
+        text = part.get("text") if isinstance(part, Mapping) and kind == "text" else None
         if not isinstance(text, str):
-            raise NoDialogueError(f"{where} has a part that is no text")
+            said = f"of type {str(kind)[:_SHOWN]!r}" if isinstance(part, Mapping) and kind else "no text"
+            raise NoDialogueError(
+                f"{where} has parts, of which number {number:,} is {said}; parts of type 'text' alone"
+                " are read: leave the others out, or write what they hold as text"
+            )
         parts.append(text)
     return "".join(parts)
 

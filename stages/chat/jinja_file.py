@@ -10,16 +10,16 @@ Spaces that the template writes directly before a content are of the content's s
     as it is        <|user|>\nHi <|end|>
     with marks      <|user|>\n?<|end|>         ? is " Hi ", which stands there as "Hi "
 
-{% generation %} .. {% endgeneration %} encloses what is learned. `bos_token` is empty, since framing
-puts it before documents. What would differ from day to day or run to run is refused: `strftime_now`
-without a fixed date, `random`.
+{% generation %} .. {% endgeneration %} encloses what is learned. What begins the text with `bos_token`
+is left to the framing; without a value for it, it is empty. What would differ from day to day or run to
+run is refused: `strftime_now` without a fixed date, `random`.
 
 Source: transformers 4.57, `utils/chat_template_utils.py`, for the environment and the block.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import filterfalse, islice
 from typing import Never
@@ -30,19 +30,30 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from stages.chat.dialogue import ChatTurn
-from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, merged, with_spaces
+from stages.chat.template import (
+    LEARNED,
+    MARKUP,
+    SPOKEN,
+    ChatSection,
+    RefusedError,
+    merged,
+    with_spaces,
+)
 from stages.errors import ConfigError
 
 _BEGINS, _ENDS = "_generation_begins", "_generation_ends"
 """Variables of a rendering: what stands around blocks that are learned."""
 _PRIVATE = range(0xF0000, 0xFFFFE)
 """Characters that mean nothing of themselves."""
+_MARK = chr(_PRIVATE[-1])
 _INSPECTS = "the template changes or inspects a content, so it cannot be told apart"
 _TODAY = (
     'strftime_now would give another text on another day; set date = "2025-01-31" in chat, or your day'
 )
 _TALK = (ChatTurn("user", "x"), ChatTurn("assistant", "y"))
 _SHOWN = 200
+_MOST_ROLES = 1 << 10
+"""Of which is remembered whether they are learned; data sets have a few."""
 
 
 class Generation(Extension):
@@ -68,13 +79,23 @@ class JinjaTemplate:
         source: its text.
         eos_token: what it calls so, if it does.
         date: the day that it gets as today, as "2025-01-31".
+        bos_token: what it calls so, if it writes it between turns.
 
     Raises:
-        ConfigError: it is none, does not say what is learned, or uses `eos_token` that is not given.
+        ConfigError: it is none, does not say what is learned, or uses `eos_token` that is not given, or
+            `bos_token` between turns.
     """
 
-    def __init__(self, source: str, eos_token: str | None, date: str | None = None) -> None:
-        self._eos = eos_token
+    def __init__(
+        self,
+        source: str,
+        eos_token: str | None,
+        date: str | None = None,
+        *,
+        bos_token: str | None = None,
+    ) -> None:
+        self._eos, self._bos = eos_token, bos_token
+        self._learned: dict[str, bool] = {}
         self.strings: tuple[str, ...]
         """What its source writes out as it is, and strings that it may put together."""
         environment = _environment(date)
@@ -94,9 +115,22 @@ class JinjaTemplate:
             raise ConfigError(
                 'uses eos_token, which it would not have; set eos_token of chat, such as "</s>"'
             )
-
+        if bos_token is None and "bos_token" in meta.find_undeclared_variables(tree):
+            self._require_no_inner_begin()
         if date is None and "strftime_now" in source:
             self._require_no_date()
+
+    def _require_no_inner_begin(self) -> None:
+        for talk in (_TALK * 2, (ChatTurn("system", "z"), *_TALK, *_TALK)):
+            try:
+                text = self._run(talk, bos=_MARK)
+            except RefusedError:
+                continue
+            if _MARK in text[1:]:
+                raise ConfigError(
+                    "writes bos_token between turns, where it would be empty; set bos_token of chat,"
+                    ' such as "<s>": the first one is left to the framing, and the others are written'
+                )
 
     def _require_no_date(self) -> None:
         try:
@@ -127,11 +161,60 @@ class JinjaTemplate:
             for mark in one.texts
             if not one.weight and mark in contents
         }
-        sections = merged(_sections(shown, plain, contents, unlearned, begins=begins, ends=ends))
+        spoken = self._spoken(marked, shown, contents, begins=begins, ends=ends)
+        found = _sections(shown, plain, contents, unlearned, spoken, begins=begins, ends=ends)
+        return with_spaces(self._without_frame(merged(found)))
+
+    def _without_frame(self, sections: list[ChatSection]) -> list[ChatSection]:
+        """Return sections without what the framing puts before and behind them."""
+        if self._bos is not None and sections and sections[0].flags & MARKUP:
+            first = sections[0]
+            sections[0] = ChatSection(first.text.removeprefix(self._bos), first.flags)
         if self._eos is not None and sections and sections[-1].flags & MARKUP:
-            last = sections.pop()
-            sections = merged([*sections, ChatSection(last.text.removesuffix(self._eos), last.flags)])
-        return with_spaces(sections)
+            last = sections[-1]
+            sections[-1] = ChatSection(last.text.removesuffix(self._eos), last.flags)
+        return merged(sections)
+
+    def _spoken(
+        self,
+        marked: Sequence[ChatTurn],
+        shown: str,
+        contents: Collection[str],
+        *,
+        begins: str,
+        ends: str,
+    ) -> set[str]:
+        """Return the marks of contents of roles that are learned, here or in a small dialogue."""
+        blocks = re.findall(f"{begins}([^{ends}]*){ends}", shown)
+        inside = {character for block in blocks for character in block if character in contents}
+        roles = {turn.role for turn in marked if inside.intersection(turn.texts)}
+        roles |= {turn.role for turn in marked if self._learns(turn.role)}
+        return {text for turn in marked if turn.role in roles for text in turn.texts if text in contents}
+
+    def _learns(self, role: str) -> bool:
+        """Say whether a turn of a role is learned in a dialogue with a user."""
+        if role not in self._learned:
+            if len(self._learned) >= _MOST_ROLES:
+                self._learned.clear()
+            turn = ChatTurn(role, _MARK)
+            self._learned[role] = any(map(self._learns_mark, ((_TALK[0], turn), (turn,))))
+        return self._learned[role]
+
+    def _learns_mark(self, turns: Sequence[ChatTurn]) -> bool:
+        begins, ends, *_ = _free_characters(_MARK, turns)
+        try:
+            found = self._run(turns, begins=begins, ends=ends)
+        except RefusedError:
+            return False
+        return any(_MARK in block for block in re.findall(f"{begins}([^{ends}]*){ends}", found))
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it begins a talk of user and assistant with its `bos_token`."""
+        try:
+            return self._bos is not None and self._run(_TALK).startswith(self._bos)
+        except RefusedError:
+            return False
 
     def left_out(self, turns: Sequence[ChatTurn]) -> list[str]:
         """Return the fields of what was thought that the template leaves out, each as often.
@@ -147,9 +230,12 @@ class JinjaTemplate:
         thought = (one for turn in marked for one in turn.reasoning)
         return [name for name, mark in thought if mark in contents and mark not in shown]
 
-    def _run(self, turns: Sequence[ChatTurn], *, begins: str = "", ends: str = "") -> str:
+    def _run(
+        self, turns: Sequence[ChatTurn], *, begins: str = "", ends: str = "", bos: str | None = None
+    ) -> str:
         messages = [turn.message() for turn in turns]
-        variables = {_BEGINS: begins, _ENDS: ends, "bos_token": ""}
+        bos = self._bos or "" if bos is None else bos
+        variables = {_BEGINS: begins, _ENDS: ends, "bos_token": bos}
         if self._eos is not None:
             variables["eos_token"] = self._eos
         try:
@@ -245,6 +331,7 @@ def _sections(
     plain: str,
     contents: dict[str, str],
     unlearned: dict[str, int],
+    spoken: Collection[str],
     *,
     begins: str,
     ends: str,
@@ -256,6 +343,7 @@ def _sections(
         plain: the text itself, with the same around what is learned.
         contents: what each mark stands for.
         unlearned: the numbers of messages of weight 0, by their marks.
+        spoken: the marks of contents of roles that are learned.
         begins: stands before what is learned.
         ends: stands behind it.
     """
@@ -271,7 +359,7 @@ def _sections(
                 )
             behind = next(iter(parts[number + 1 :]), "")
             content = _content_at(plain, place, contents[part], "" if behind in contents else behind)
-            yield ChatSection(content, learned)
+            yield ChatSection(content, learned | (SPOKEN if part in spoken else 0))
             place += len(content)
             continue
         if not plain.startswith(part, place):
@@ -286,10 +374,10 @@ def _sections(
 
 
 def _content_at(plain: str, place: int, content: str, behind: str) -> str:
-    """Return how a content is in a text: as it is, or without white space or line feeds around it."""
-    forms = [content, *(strip(content) for strip in (str.strip, str.lstrip, str.rstrip))]
-    forms += [strip(content, "\n") for strip in (str.strip, str.lstrip, str.rstrip)]
-    for form in forms:
+    """Return how a content is in a text: as it is, or without white space of a kind around it."""
+    strips = (str.strip, str.lstrip, str.rstrip)
+    forms = (strip(content, taken) for taken in (None, "\n", " ") for strip in strips)
+    for form in (content, *forms):
         if plain.startswith(form, place) and plain.startswith(behind, place + len(form)):
             return form
     raise RefusedError(_INSPECTS)

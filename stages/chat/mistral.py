@@ -1,22 +1,26 @@
 r"""Mistral, the format of its tokenizer v3.
 
-    [INST] Hi[/INST] Hello</s>[INST] And?[/INST] Yes</s>
+    [INST]Hi[/INST]Hello</s>[INST]And?[/INST]Yes</s>
 
 User and assistant take turns, behind one system message at most, which stands before the content of the
-last user: [INST] system\n\ncontent[/INST]. The content of an assistant stands without the white space
-around it. A space before a content is of its section, because tokenizers write it into the first token;
-it is learned if the content is. <s> is left to the framing, and so is the </s> behind the last answer.
+last user: [INST]system\n\ncontent[/INST]. The content of an assistant stands without the spaces
+behind it. Each content is encoded as a text by itself, so that a tokenizer that puts a space before
+texts puts one there, and tekken none. <s> is left to the framing, and so is the </s> behind the last
+answer.
 
-Source: mistral-common 1.4, instruct tokenizer v3, and the template of Mistral-7B-Instruct-v0.3. We leave
-the template in this: it writes the system message only where a dialogue ends with a user, so that it
-would be lost wherever an answer follows; mistral-common writes it before the last user's in any case.
+Source: mistral-common 1.4, instruct tokenizers v3 and v3-tekken. We leave the template of
+Mistral-7B-Instruct-v0.3 in this: it writes the system message only where a dialogue ends with a user, so
+that it would be lost wherever an answer follows; mistral-common writes it before the last user's in any
+case.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 
 from stages.chat.dialogue import ChatTurn
 from stages.chat.template import (
+    ALONE,
     LEARNED,
+    MARKUP,
     ChatSection,
     ChatTemplate,
     RefusedError,
@@ -45,14 +49,26 @@ def _parts(turns: Sequence[ChatTurn], learn: Collection[str]) -> Iterator[ChatSe
         learned = is_learned(turn, learn)
         if number % 2:
             ends = number == len(spoken) - 1
-            yield from turn_of(f" {turn.content.strip()}", "" if ends else _CLOSE, learned=learned)
+            closing = "" if ends else _CLOSE
+            yield from turn_of(turn.content.rstrip(" "), closing, learned=learned, flags=ALONE)
             continue
         yield markup(_BEGIN)
-        content = f" {turn.content}"
-        if system is not None and number == last_user:
-            yield ChatSection(f" {system.content}", LEARNED if is_learned(system, learn) else 0)
-            content = f"\n\n{turn.content}"
-        yield from turn_of(content, _END, learned=learned)
+        content = ChatSection(turn.content, (LEARNED if learned else 0) | ALONE)
+        if system is not None and system.content and number == last_user:
+            yield from _with_system(system, content, learned=is_learned(system, learn))
+        else:
+            yield content
+        yield ChatSection(_END, MARKUP | content.flags & LEARNED)
 
 
-MISTRAL = ChatTemplate("mistral", (_BEGIN, _END, _CLOSE), _parts, begins="<s>", closes=_CLOSE)
+def _with_system(system: ChatTurn, content: ChatSection, *, learned: bool) -> Iterator[ChatSection]:
+    """Yield a system message and the content behind it: one text, if both are learned or none is."""
+    flags = (LEARNED if learned else 0) | ALONE
+    if flags == content.flags:
+        yield ChatSection(f"{system.content}\n\n{content.text}", flags)
+    else:
+        yield ChatSection(system.content, flags)
+        yield ChatSection(f"\n\n{content.text}", content.flags & LEARNED)
+
+
+MISTRAL = ChatTemplate("mistral", (_BEGIN, _END, _CLOSE), _parts, begins="<s>", closes=_CLOSE, version=2)

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
-from stages.chat.probing import known_markup, probed_markup, spelled_markup
+from stages.chat.probing import built_markup, known_markup, probed_markup, spelled_markup, turn_pieces
 from stages.chat.table import TEMPLATES
-from stages.chat.template import LEARNED, ChatSection, RefusedError, Render
+from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, Render
 
 if TYPE_CHECKING:
     from stages.chat.jinja_file import JinjaTemplate
+
+JINJA_VERSION = 2
+"""Raised when dialogues are written in another way by the same template."""
 
 
 def open_template(config: ChatConfig) -> Render:
@@ -26,6 +29,12 @@ def open_template(config: ChatConfig) -> Render:
     return _jinja(config).render
 
 
+def template_version(config: ChatConfig) -> int:
+    """Return the version of what writes a source's dialogues, which enters its fingerprint from 2 on."""
+    named = TEMPLATES.get(config.template)
+    return JINJA_VERSION if named is None else named.version
+
+
 def open_left_out(config: ChatConfig) -> Callable[[Sequence[ChatTurn]], list[str]]:
     """Return what names the fields of a dialogue's reasoning that its template leaves out."""
     if config.template in TEMPLATES:  # they write contents alone
@@ -33,7 +42,16 @@ def open_left_out(config: ChatConfig) -> Callable[[Sequence[ChatTurn]], list[str
     return _jinja(config).left_out
 
 
-def marked_pieces(config: ChatConfig, known: Collection[str]) -> set[str]:
+class MarkedPieces(NamedTuple):
+    """What markup of a template stands in."""
+
+    turns: set[str]
+    """By which it opens or closes turns; of a named template all."""
+    others: set[str]
+    """What else a Jinja template names."""
+
+
+def marked_pieces(config: ChatConfig, known: Collection[str]) -> MarkedPieces:
     """Return the pieces that markup of a template stands in, as far as a tokenizer knows them.
 
     Args:
@@ -42,10 +60,12 @@ def marked_pieces(config: ChatConfig, known: Collection[str]) -> set[str]:
     """
     named = TEMPLATES.get(config.template)
     if named is not None:
-        return set(named.pieces) & set(known)
+        return MarkedPieces(set(named.pieces) & set(known), set())
     template = _jinja(config)
-    found = {config.eos_token} & set(known) if config.eos_token else set()
-    return found | known_markup(template.strings, template.render, known)
+    turns = {piece for piece in (config.bos_token, config.eos_token) if piece and piece in known}
+    found = known_markup(template.strings, template.render, known)
+    turns |= built_markup(template.strings, known) | turn_pieces(template.render, found)
+    return MarkedPieces(turns, found - turns)
 
 
 def spelled_pieces(config: ChatConfig) -> list[str]:
@@ -54,7 +74,15 @@ def spelled_pieces(config: ChatConfig) -> list[str]:
     if named is not None:
         return list(named.pieces)
     found = spelled_markup(_jinja(config).render)
-    return sorted(found | {config.eos_token} if config.eos_token else found)
+    return sorted(found.union(filter(None, (config.bos_token, config.eos_token))))
+
+
+def begins_with(config: ChatConfig) -> str | None:
+    """Return the `bos_token` of a Jinja template if it begins a text and so is left to the framing."""
+    template = _jinja(config)
+    if config.bos_token is None or not template.is_begun:
+        return None
+    return config.bos_token
 
 
 def never_learns_end(config: ChatConfig) -> bool:
@@ -69,7 +97,7 @@ def never_learns_end(config: ChatConfig) -> bool:
     behind = [
         after.flags & LEARNED
         for one, after in zip(sections, [*sections[1:], ChatSection("", LEARNED)], strict=True)
-        if one.flags == LEARNED
+        if one.flags & LEARNED and not one.flags & MARKUP
     ]
     return bool(behind) and not any(behind)
 
@@ -87,4 +115,4 @@ def _jinja(config: ChatConfig) -> "JinjaTemplate":
     from stages.chat.jinja_file import JinjaTemplate  # noqa: PLC0415  # few sources need the library
 
     assert config.jinja is not None, "a file is read when the run is planned"
-    return JinjaTemplate(config.jinja, config.eos_token, config.date)
+    return JinjaTemplate(config.jinja, config.eos_token, config.date, bos_token=config.bos_token)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from stages.chat.dialogue import ChatTurn
 
-LEARNED, MARKUP = 1, 2
-"""Bits of a section's flags."""
+LEARNED, MARKUP, SPOKEN, ALONE = 1, 2, 4, 8
+"""Bits of a section's flags: it is learned; it is markup; it is a content of a role that is learned,
+whether its turn is or not, told for Jinja templates alone; it is encoded as a text by itself."""
 
 
 class ChatSection(NamedTuple):
@@ -47,6 +48,8 @@ class ChatTemplate:
     """The piece that begins a text, which the framing puts there."""
     closes: str | None = None
     """The piece that closes an answer; behind the last one the framing puts it."""
+    version: int = 1
+    """Raised when it writes a dialogue in another way."""
 
     def render(self, turns: Sequence[ChatTurn], learn: Collection[str]) -> list[ChatSection]:
         """Return a dialogue as sections, none of them empty.
@@ -98,7 +101,14 @@ def markup(text: str) -> ChatSection:
     return ChatSection(text, MARKUP)
 
 
-def turn_of(content: str, closing: str, *, learned: bool) -> Iterable[ChatSection]:
-    """Return what of a turn a model says, if it is that of the model: its content and what closes it."""
-    flag = LEARNED if learned else 0
-    return ChatSection(content, flag), ChatSection(closing, MARKUP | flag)
+def turn_of(content: str, closing: str, *, learned: bool, flags: int = 0) -> Iterable[ChatSection]:
+    """Return what of a turn a model says, if it is that of the model: its content and what closes it.
+
+    Args:
+        content: of the turn.
+        closing: markup behind it.
+        learned: whether the turn is.
+        flags: further ones, of the content.
+    """
+    learns = LEARNED if learned else 0
+    return ChatSection(content, learns | flags), ChatSection(closing, MARKUP | learns)

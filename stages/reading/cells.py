@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from stages.chat.dialogue import BESIDE, NoDialogueError, chat_hint, chat_setting
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
-from stages.reading.dialogue_cells import checked_messages, holds_messages, turns_at
+from stages.reading.dialogue_cells import DialogueCells, holds_messages
 from stages.reading.kept_cells import (
     KEPT_TYPES,
     can_be_kept,
@@ -82,7 +82,8 @@ def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: st
     if fields.chat is None:
         _check(schema, fields.text_column, name, f"{key}.text_column", integers=False)
     else:
-        _check_messages(schema, fields.chat.column, name, f"{key}.chat.column")
+        for setting, column in fields.chat.columns.items():
+            _check_messages(schema, column, name, f"{key}.chat.{setting}")
     for column in fields.section_columns:
         _check(schema, column, name, f"{key}.section_columns", integers=False)
     if fields.id_column is not None:
@@ -114,14 +115,16 @@ def read_rows(
     columns = [_cells(batch, column) for column in _columns(fields)]
     beside = [_beside(batch, column) for column in fields.beside]
     kept = [kept_column(column_of(batch, column)) for column in fields.keep_columns]
-    messages = None if fields.chat is None else checked_messages(column_of(batch, fields.chat.column))
-    holds_system = _holds_text(batch, BESIDE) if messages is not None else (lambda _: False)
+    dialogues = None if fields.chat is None else DialogueCells(batch, fields.text_columns)
+    holds_system = _holds_text(batch, BESIDE) if dialogues is not None else (lambda _: False)
     for row in range(batch.num_rows):
         cells = [cells(row) for cells in columns]
-        if messages is None:
+        if dialogues is None:
             record = _record(cells, fields, first + row, max_bytes)
+        elif (size := dialogues.size(row)) > max_bytes:
+            record = too_large(first + row + 1, first + row, size)
         else:
-            record = _dialogue(messages.slice(row, 1), cells, fields, first + row, max_bytes)
+            record = _dialogue(dialogues, row, cells, fields, first + row)
             if isinstance(record, RawDocument) and holds_system(row):
                 record = replace(record, unread=(BESIDE,))
         yield _with_values(record, beside, kept, row) if beside or kept else record
@@ -163,7 +166,7 @@ def _check_messages(schema: pa.Schema, column: str, name: str, key: str) -> None
     if not holds_messages(kind):
         raise ConfigError(
             f"{key} = {column!r}: {name} holds {kind} there; it must hold lists of messages with role"
-            " and content, or from and value"
+            " and content, or from and value, or such lists as strings of JSON"
         )
 
 
@@ -250,23 +253,21 @@ def _names(cells: Sequence[pa.Buffer | None], fields: FieldMapping) -> tuple[str
 
 
 def _dialogue(
-    messages: pa.Array,
+    dialogues: DialogueCells,
+    number: int,
     cells: Sequence[pa.Buffer | None],
     fields: FieldMapping,
     row: int,
-    max_bytes: int,
 ) -> Record:
-    """Return the dialogue of a row, given its messages as a column of one."""
-    line, (name,) = row + 1, fields.text_columns
-    if messages.nbytes > max_bytes:
-        return too_large(line, row, messages.nbytes)
+    """Return the dialogue of a row, given its number in the batch, and in the file."""
+    line, null = row + 1, dialogues.null(number)
+    if null is not None:
+        return Drop(line, row, DropReason.MISSING_TEXT, f"column {null!r} is null")
     try:
-        turns = turns_at(messages, 0)
+        turns = dialogues.turns(number)
         own_id, named = _names(cells, fields)
     except UnicodeDecodeError as error:
         return bad_utf8(line, row, error)
     except NoDialogueError as error:
-        return Drop(line, row, DropReason.BAD_DIALOGUE, f"column {name!r}: {error}")
-    if turns is None:
-        return Drop(line, row, DropReason.MISSING_TEXT, f"column {name!r} is null")
+        return Drop(line, row, DropReason.BAD_DIALOGUE, f"column {error}")
     return RawDocument(line, row, "", own_id, named, turns=turns)

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from stages.chat.dialogue import BESIDE, NoDialogueError, dialogue_of
+from stages.chat.dialogue import BESIDE, NoDialogueError
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
 from stages.reading.json_numbers import exactly
 from stages.reading.kept_values import UNWRITABLE, KeptValues, kept_values, may_be_inexact
 from stages.reading.lines import Line
+from stages.reading.messages import are_messages, turns_of
 from stages.reading.nested import find_column
 from stages.reading.records import FieldMapping, RawDocument, Record, language_of, own_id_of
 
@@ -86,16 +87,16 @@ def _dialogue(
     record: Mapping[str, object], piece: Line, fields: FieldMapping, columns: ColumnsSeen | None
 ) -> Record:
     """Return the dialogue that a record holds, or the reason why it holds none."""
-    (name,) = fields.text_columns
-    _, found = find_column(record, name)
-    if not isinstance(found, list):
-        return _missing(name, found, piece, columns, needed=", not a list of messages")
+    found = [(name, find_column(record, name)[1]) for name in fields.text_columns]
+    for name, value in found:
+        if not are_messages(value):
+            return _missing(name, value, piece, columns, needed=", not a list of messages")
     try:
-        turns = dialogue_of(found)
+        turns = turns_of(found)
     except NoDialogueError as error:
         if columns is not None:
             columns.textless += 1
-        detail = f"field {name!r}: {error}"
+        detail = f"field {error}"
         return Drop(piece.number, piece.position, DropReason.BAD_DIALOGUE, detail)
     own_id = _own_id(record, piece, fields, columns)
     language = _language(record, fields, columns)

@@ -68,4 +68,4 @@ def _head_of(chunks: Iterator[bytes], *, max_bytes: int) -> tuple[bytes, bool]:
     return head, False
 
 
-JSON = StreamReader("JSON", (".json",), JsonFile, has_lists=True)
+JSON = StreamReader("JSON", (".json",), JsonFile)

@@ -67,6 +67,4 @@ def _bad_line(line: Line, why: str) -> Drop:
     return Drop(line.number, line.position, reason, foreign or why)
 
 
-JSON_LINES = StreamReader(
-    "JSON lines", (".jsonl", ".ndjson"), JsonLines, read_slice=lines_of_slice, has_lists=True
-)
+JSON_LINES = StreamReader("JSON lines", (".jsonl", ".ndjson"), JsonLines, read_slice=lines_of_slice)

@@ -164,5 +164,7 @@ def _text_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
 def _is_of(column: pq.ColumnChunkMetaData, names: Sequence[str], fields: FieldMapping) -> bool:
     """Say whether a column of values is of one that is named; lists and structs have several of them."""
     path: str = column.path_in_schema
-    several = fields.keep_columns if fields.chat is None else (*fields.keep_columns, fields.chat.column)
+    several = (
+        fields.keep_columns if fields.chat is None else (*fields.keep_columns, *fields.text_columns)
+    )
     return path in names or any(name in names and path.startswith(f"{name}.") for name in several)

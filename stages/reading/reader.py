@@ -126,8 +126,6 @@ class StreamReader:
     """Whether it is text in one encoding, which a source may declare."""
     is_whole: bool = False
     """Whether a file is one document, of which a line says nothing."""
-    has_lists: bool = False
-    """Whether a field may hold a list of objects, such as the messages of a dialogue."""
     quoting: Quoting | None = None
     """What a quote means unless its source says it; None of what is no delimited text."""
     split: TextSplit | None = None

@@ -76,8 +76,10 @@ class FieldMapping(Config):
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """The fields that a document's text is made of, in their order."""
-        return (self.text_column, *self.section_columns) if self.chat is None else (self.chat.column,)
+        """The fields that a document's text or dialogue is made of, in their order."""
+        if self.chat is not None:
+            return tuple(self.chat.columns.values())
+        return (self.text_column, *self.section_columns)
 
     @property
     def beside(self) -> tuple[str, ...]:

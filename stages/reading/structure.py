@@ -37,18 +37,23 @@ def too_costly(line: Line, *, max_bytes: int) -> Drop | None:
         max_bytes: `ingest.max_document_bytes`.
     """
     limit = parse_limit(max_bytes)
-    data = line.data
-    if _MOST * len(data) <= limit or _cost(data) <= limit:
-        return None
-    counts = _count_structure(np.frombuffer(data, np.uint8), np.frombuffer(b"".join(COSTS), np.uint8))
-    cost = int(counts @ np.array(list(COSTS.values()), np.int64))
-    if cost <= limit:
+    cost = cost_beyond(limit, line.data)
+    if cost is None:
         return None
     detail = (
         f"its lists, objects, numbers and strings could take {cost:,} bytes to parse, over {limit:,}"
         " (which follows ingest.max_document_bytes); leave such fields out of the file"
     )
     return Drop(line.number, line.position, DropReason.TOO_LARGE, detail)
+
+
+def cost_beyond(limit: int, data: bytes) -> int | None:
+    """Return the bytes that parsing JSON could take beyond its text, or None if no more than a limit."""
+    if _MOST * len(data) <= limit or _cost(data) <= limit:
+        return None
+    counts = _count_structure(np.frombuffer(data, np.uint8), np.frombuffer(b"".join(COSTS), np.uint8))
+    cost = int(counts @ np.array(list(COSTS.values()), np.int64))
+    return cost if cost > limit else None
 
 
 def _cost(data: bytes) -> int:

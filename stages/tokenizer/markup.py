@@ -10,16 +10,16 @@ spaces that the tokenizer puts around a text only where no text is beside it (`s
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from stages.pieces import Pieces
 from stages.tokenizer.existing import SPACE, RunTokenizer
-from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.places import EVERY, WHOLE, Before, Place
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 
@@ -32,23 +32,66 @@ _MOST_KNOWN = 1 << 14
 _NONE = np.empty(0, np.int32)
 
 
+class SpelledOut(TypedDict):
+    """Pieces that contents of dialogues spell out, though the tokenizer finds them in other texts."""
+
+    ids: dict[str, int]
+    """By piece."""
+    in_answers: bool
+    """Whether contents of roles that are learned do so, too."""
+
+
+class Sections(NamedTuple):
+    """S sections, of one document or of several, and what each is."""
+
+    texts: Sequence[str]
+    markup: NDArray[np.bool_]
+    """(S,) Which are markup."""
+    first: NDArray[np.bool_] | None = None
+    """(S,) Which begin a document; None is the first one alone."""
+    alone: NDArray[np.bool_] | None = None
+    """(S,) Which are encoded as texts by themselves; None is no one."""
+    answers: NDArray[np.bool_] | None = None
+    """(S,) Which are contents of roles that are learned; None is no one."""
+
+
+class _Part(NamedTuple):
+    """A section, with what encodes it."""
+
+    text: str
+    is_markup: bool
+    place: Place
+    tokenizer: RunTokenizer
+    """For this place."""
+
+
 class _Atom(NamedTuple):
     """A control piece, or text between two."""
 
     text: str
     number: int | None
     """The id of a control piece."""
-    place: Place
+    tokenizer: RunTokenizer
+    """For its place."""
+
+
+class _Borders(NamedTuple):
+    """Whether a section begins and ends with a piece that is no text."""
+
+    begins_apart: bool
+    ends_apart: bool
 
 
 def control_pieces(special_ids: Mapping[str, int], pieces: Mapping[int, str]) -> dict[str, int]:
     """Return what markup gives control ids for: {"<|im_end|>": 32001, ...}.
 
+    What begins documents is among them: a template may begin its turns with it, as that of Llama 2 does.
+
     Args:
         special_ids: of the tokenizer, by role.
         pieces: how the tokenizer writes each.
     """
-    barred = {special_ids.get(role) for role in (BEGIN, "pad", "unk")} - {special_ids["eos"]}
+    barred = {special_ids.get(role) for role in ("pad", "unk")} - {special_ids["eos"]}
     return {
         pieces[number]: number
         for role, number in special_ids.items()
@@ -61,184 +104,156 @@ class MarkupEncoder:
 
     Args:
         tokenizer: of the run.
+        guard: the same, but that no text gives it the pieces that a template names; it encodes contents
+            of roles that are not learned. None is the tokenizer itself.
+        guards_answers: whether it encodes those of all roles.
     """
 
-    def __init__(self, tokenizer: RunTokenizer) -> None:
+    def __init__(
+        self,
+        tokenizer: RunTokenizer,
+        guard: RunTokenizer | None = None,
+        *,
+        guards_answers: bool = False,
+    ) -> None:
         self.tokenizer = tokenizer
+        self._guard = tokenizer if guard is None else guard
+        self._guards_answers = guards_answers
         self._known: dict[tuple[str, Place], NDArray[np.integer]] = {}
 
-    def encode(
-        self,
-        sections: Sequence[str],
-        markup: NDArray[np.bool_],
-        *,
-        dtype: np.dtype[np.generic],
-        first: NDArray[np.bool_] | None = None,
-    ) -> Encoded:
-        """Return the ids of sections, of `dtype`.
-
-        Args:
-            sections: S of them.
-            markup: (S,) which are.
-            dtype: of the ids.
-            first: (S,) which begin a document; without it the first one alone.
-        """
-        places = self.places(sections, markup, first)
-        found: list[NDArray[np.integer]] = [_NONE] * len(sections)
-        contents: dict[int, list[int]] = {}
-        for number, (text, is_markup) in enumerate(_zip(sections, markup)):
-            if is_markup:
-                found[number] = self._markup_ids(text, places[number])
+    def encode(self, sections: Sections, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the ids of sections, of `dtype`."""
+        found: list[NDArray[np.integer]] = [_NONE] * len(sections.texts)
+        contents: dict[int, list[tuple[int, _Part]]] = {}
+        for number, part in enumerate(self._parts(sections)):
+            if part.is_markup:
+                found[number] = self._markup_ids(part)
             else:
-                contents.setdefault(id(self._at(places[number])), []).append(number)
-        for numbers in contents.values():
-            texts = joined_texts([sections[number].encode() for number in numbers])
-            encoded = self._at(places[numbers[0]]).encode_texts(texts, dtype=dtype)
-            for number, ids in zip(numbers, encoded.parts(), strict=True):
+                contents.setdefault(id(part.tokenizer), []).append((number, part))
+        for own in contents.values():
+            texts = joined_texts([part.text.encode() for _, part in own])
+            encoded = own[0][1].tokenizer.encode_texts(texts, dtype=dtype)
+            for (number, _), ids in zip(own, encoded.parts(), strict=True):
                 found[number] = ids
         return joined_ids(found, dtype)
 
-    def encode_by_library(
-        self,
-        sections: Sequence[str],
-        markup: NDArray[np.bool_],
-        first: NDArray[np.bool_] | None = None,
-    ) -> list[NDArray[np.integer]]:
+    def encode_by_library(self, sections: Sections) -> list[NDArray[np.integer]]:
         """Return the ids of each section from the library of the tokenizer's file alone."""
-        places = self.places(sections, markup, first)
         return [
-            np.concatenate(
-                [self._atom_ids(atom, by_library=True) for atom in self._atoms(text, is_markup, place)]
-            )
-            for (text, is_markup), place in zip(_zip(sections, markup), places, strict=True)
+            np.concatenate([_ids_of(atom, by_library=True) for atom in self._atoms(part)])
+            for part in self._parts(sections)
         ]
 
-    def normalised(
-        self,
-        sections: Sequence[str],
-        markup: NDArray[np.bool_],
-        first: NDArray[np.bool_] | None = None,
-    ) -> list[str]:
+    def normalised(self, sections: Sections) -> list[str]:
         """Return sections as the tokenizer's normaliser leaves them; it leaves control pieces alone."""
-        places = self.places(sections, markup, first)
         return [
             "".join(
-                atom.text if atom.number is not None else self._at(atom.place).normalise(atom.text)
-                for atom in self._atoms(text, is_markup, place)
+                atom.text if atom.number is not None else atom.tokenizer.normalise(atom.text)
+                for atom in self._atoms(part)
             )
-            for (text, is_markup), place in zip(_zip(sections, markup), places, strict=True)
+            for part in self._parts(sections)
         ]
-
-    def places(
-        self,
-        sections: Sequence[str],
-        markup: NDArray[np.bool_],
-        first: NDArray[np.bool_] | None = None,
-    ) -> list[Place]:
-        """Return where in its document each section is."""
-        if not self.varies:
-            return [WHOLE] * len(sections)
-        begins = [number == 0 for number in range(len(sections))] if first is None else first.tolist()
-        begins.append(True)
-        found = []
-        for number in range(len(sections)):
-            before = Before.START
-            if not begins[number]:
-                apart = self._ends_apart(sections[number - 1], bool(markup[number - 1]))
-                before = Before.SPECIAL if apart else Before.TEXT
-            ends = begins[number + 1] or self._begins_apart(
-                sections[number + 1], bool(markup[number + 1])
-            )
-            found.append(Place(before, ends))
-        return found
 
     def spell(self, ids: NDArray[np.integer]) -> NDArray[np.uint8]:
         """Return the bytes that ids stand for, with control ids as their pieces."""
         return self._spelling.spell(ids)
 
-    def bare(
-        self,
-        sections: Sequence[str],
-        markup: NDArray[np.bool_],
-        first: NDArray[np.bool_] | None = None,
-    ) -> list[bytes]:
+    def bare(self, sections: Sections) -> list[bytes]:
         """Return what the ids of sections spell, without the spaces that the tokenizer puts there."""
-        places = self.places(sections, markup, first)
         found = []
-        for (text, is_markup), place in zip(_zip(sections, markup), places, strict=True):
+        for part in self._parts(sections):
             parts = []
-            for atom in self._atoms(text, is_markup, place):
-                spelled = self.spell(self._atom_ids(atom)).tobytes()
-                put = atom.number is None and self._at(atom.place).begins_with_space
+            for atom in self._atoms(part):
+                spelled = self.spell(_ids_of(atom)).tobytes()
+                put = atom.number is None and atom.tokenizer.begins_with_space
                 parts.append(spelled.removeprefix(SPACE.encode()) if put else spelled)
             found.append(b"".join(parts))
         return found
 
-    def spelled_texts(
-        self, texts: JoinedTexts, markup: NDArray[np.bool_], first: NDArray[np.bool_]
-    ) -> JoinedTexts:
+    def spelled_texts(self, texts: JoinedTexts, sections: Sections) -> JoinedTexts:
         """Return what the ids of texts spell if these come back as they are."""
         if not self.varies:
             return self.tokenizer.spelled_texts(texts)
-        places = self.places(texts.strings(), markup, first)
-        parts = zip(texts.parts(), places, strict=True)
+        parts = zip(texts.parts(), self._parts(sections), strict=True)
         return joined_texts(
-            [self._at(place).spelled_texts(joined_texts([part])).data.tobytes() for part, place in parts]
+            [own.tokenizer.spelled_texts(joined_texts([text])).data.tobytes() for text, own in parts]
         )
 
-    def decoded(
-        self, texts: Sequence[str], markup: NDArray[np.bool_], ids: Sequence[NDArray[np.integer]]
-    ) -> list[str]:
-        """Return what the ids of the sections of one document spell."""
-        places = self.places(texts, markup)
-        return [self._at(place).decode([own])[0] for own, place in zip(ids, places, strict=True)]
+    def decoded(self, sections: Sections, ids: Sequence[NDArray[np.integer]]) -> list[str]:
+        """Return what the ids of sections spell."""
+        parts = self._parts(sections)
+        return [part.tokenizer.decode([own])[0] for own, part in zip(ids, parts, strict=True)]
 
-    def _at(self, place: Place) -> RunTokenizer:
-        return self.tokenizer.at(place)
+    def places(self, sections: Sections) -> list[Place]:
+        """Return where in its document each section is."""
+        return [part.place for part in self._parts(sections)]
 
-    def _markup_ids(self, text: str, place: Place) -> NDArray[np.integer]:
-        key = text, place
+    def _parts(self, sections: Sections) -> list[_Part]:
+        """Return sections with their places, and what encodes each."""
+        size = len(sections.texts)
+        markup = sections.markup.tolist()
+        answers = [False] * size if sections.answers is None else sections.answers.tolist()
+        guarded = [
+            not is_markup and (self._guards_answers or not answer)
+            for is_markup, answer in zip(markup, answers, strict=True)
+        ]
+        tokenizers = [self._guard if one else self.tokenizer for one in guarded]
+        if not self.varies:
+            return [
+                _Part(*one)
+                for one in zip(sections.texts, markup, [WHOLE] * size, tokenizers, strict=True)
+            ]
+        begins = [n == 0 for n in range(size)] if sections.first is None else sections.first.tolist()
+        alone = [False] * size if sections.alone is None else sections.alone.tolist()
+        borders = [*map(self._borders, sections.texts, markup, tokenizers)]
+        found = []
+        for n, (text, is_markup, tokenizer) in enumerate(
+            zip(sections.texts, markup, tokenizers, strict=True)
+        ):
+            before = Before.START
+            if not begins[n] and not alone[n]:
+                before = Before.SPECIAL if borders[n - 1].ends_apart else Before.TEXT
+            ends = n + 1 == size or begins[n + 1] or borders[n + 1].begins_apart
+            place = Place(before, ends)
+            found.append(_Part(text, is_markup, place, tokenizer.at(place)))
+        return found
+
+    def _borders(self, text: str, is_markup: bool, tokenizer: RunTokenizer) -> _Borders:  # noqa: FBT001
+        """Say whether a section begins and ends with a piece that is no text to the tokenizer."""
+        pieces = self._split(text) if is_markup else [text]
+        begins = is_markup and pieces[0] in self._controls
+        ends = is_markup and pieces[-1] in self._controls
+        words = tokenizer.by_words and text[-1:].isspace()
+        return _Borders(
+            begins or text.startswith(tokenizer.cuts_out),
+            ends or words or text.endswith(tokenizer.cuts_out),
+        )
+
+    def _markup_ids(self, part: _Part) -> NDArray[np.integer]:
+        key = part.text, part.place
         found = self._known.get(key)
         if found is None:
-            atoms = self._atoms(text, True, place)  # noqa: FBT003  # markup
-            found = np.concatenate([self._atom_ids(atom) for atom in atoms])
+            found = np.concatenate([_ids_of(atom) for atom in self._atoms(part)])
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = found
         return found
 
-    def _atoms(self, text: str, is_markup: bool, place: Place) -> list["_Atom"]:  # noqa: FBT001
+    def _atoms(self, part: _Part) -> list[_Atom]:
         """Return control pieces and what is between them, each with its place."""
-        parts = self._split(text) if is_markup else [text]
-        numbers = [self._controls.get(part) if is_markup else None for part in parts]
+        if not part.is_markup:
+            return [_Atom(part.text, None, part.tokenizer)]
+        texts = self._split(part.text)
         atoms = []
-        for n, (part, number) in enumerate(zip(parts, numbers, strict=True)):
-            before = place.before if n == 0 else Before.SPECIAL
-            ends = place.ends if n == len(parts) - 1 else True
-            atoms.append(_Atom(part, number, Place(before, ends)))
+        for n, text in enumerate(texts):
+            before = part.place.before if n == 0 else Before.SPECIAL
+            ends = part.place.ends if n == len(texts) - 1 else True
+            tokenizer = self.tokenizer.at(Place(before, ends))
+            atoms.append(_Atom(text, self._controls.get(text), tokenizer))
         return atoms
 
     def _split(self, text: str) -> list[str]:
         return [*filter(None, self._pattern.split(text) if self._pattern else [text])]
-
-    def _atom_ids(self, atom: "_Atom", *, by_library: bool = False) -> NDArray[np.integer]:
-        if atom.number is not None:
-            return np.array([atom.number], np.int32)
-        tokenizer = self._at(atom.place)
-        encode = tokenizer.encode_by_library if by_library else tokenizer.encode
-        return encode([atom.text])[0]
-
-    def _ends_apart(self, text: str, is_markup: bool) -> bool:  # noqa: FBT001
-        """Say whether a section ends with a piece that is no text to the tokenizer."""
-        if is_markup and self._split(text)[-1] in self._controls:
-            return True
-        words = self.tokenizer.by_words and text[-1:].isspace()
-        return words or text.endswith(self.tokenizer.cuts_out)
-
-    def _begins_apart(self, text: str, is_markup: bool) -> bool:  # noqa: FBT001
-        if is_markup and self._split(text)[0] in self._controls:
-            return True
-        return text.startswith(self.tokenizer.cuts_out)
 
     @cached_property
     def varies(self) -> bool:
@@ -264,5 +279,8 @@ class MarkupEncoder:
         return Pieces(spelled)
 
 
-def _zip(sections: Sequence[str], markup: NDArray[np.bool_]) -> Iterable[tuple[str, bool]]:
-    return zip(sections, markup.tolist(), strict=True)
+def _ids_of(atom: _Atom, *, by_library: bool = False) -> NDArray[np.integer]:
+    if atom.number is not None:
+        return np.array([atom.number], np.int32)
+    encode = atom.tokenizer.encode_by_library if by_library else atom.tokenizer.encode
+    return encode([atom.text])[0]

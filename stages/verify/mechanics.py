@@ -204,7 +204,7 @@ class DocumentTally:
     Args:
         eos: the id that closes each document.
         begin: the id that begins each, if one does.
-        inside: whether the EOS may stand inside of documents too, as it closes answers of dialogues.
+        inside: whether both may stand inside of documents too, as they begin and close turns.
     """
 
     eos: int
@@ -215,6 +215,7 @@ class DocumentTally:
     num_inside: int = 0
     """Of the token store's, those that close no document."""
     num_begin: int = 0
+    num_begin_inside: int = 0
     wrong: dict[str, list[int]] = field(default_factory=dict)
     """Of each check: how many documents fail it, and the first of them."""
 
@@ -238,6 +239,8 @@ class DocumentTally:
         self._note("eos", last != self.eos)
         if self.begin is not None:
             self.num_begin += int(np.count_nonzero(found == self.begin))
+            if self.inside:
+                self.num_begin_inside += int(np.count_nonzero(stored == self.begin)) - len(ends)
             first = np.full(len(ends), -1, np.int64)
             first[~empty] = found[starts[~empty]]
             self._note("begin", first != self.begin)
@@ -268,7 +271,8 @@ class DocumentTally:
                 f"{self.num_eos:,} EOS for {self.documents:,} documents{inside}; they must be one to one"
             )
             found.append(Finding("eos", message))
-        if self.begin is not None and self.num_begin != self.documents:
-            message = f"the id {self.begin}, which begins each of {self.documents:,} documents, stands"
-            found.append(Finding("begin", f"{message} {self.num_begin:,} times"))
+        if self.begin is not None and self.num_begin != self.documents + self.num_begin_inside:
+            inside = f" and {self.num_begin_inside:,} turns" if self.inside else ""
+            message = f"the id {self.begin}, which begins each of {self.documents:,} documents{inside},"
+            found.append(Finding("begin", f"{message} stands {self.num_begin:,} times"))
         return found

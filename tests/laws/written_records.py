@@ -92,7 +92,7 @@ class Format:
     @property
     def has_lists(self) -> bool:
         """Whether a field may hold the messages of a dialogue."""
-        return not isinstance(self.reader, StreamReader) or self.reader.has_lists
+        return not isinstance(self.reader, StreamReader) or self.reader in (JSON_LINES, JSON)
 
 
 def stream(

@@ -1,7 +1,7 @@
 """What a run promises of a template that writes the piece with which framing begins texts.
 
-Around rows the piece would stand in the middle of them, and before documents it would be encoded as text
-in all other places. So the template is refused.
+It would stand there twice. So the template is refused, unless `bos_token` says which piece that is: then
+the first one is left to the framing.
 """
 
 from pathlib import Path
@@ -27,16 +27,16 @@ BEGUN = """\
 
 
 @pytest.mark.parametrize("tokenizer", [{}, {"tokenizer": {"train": {"vocab_size": 1200}}}])
-def test_a_template_that_writes_what_begins_rows_is_refused(
+def test_a_template_that_writes_what_begins_texts_is_refused_unless_it_says_so(
     tokenizer: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(3))))
     (tmp_path / "tokenizer.json").write_bytes(chat_tokenizer())
     (tmp_path / "begun.jinja").write_text(BEGUN)
 
-    def plan(**framing: Any) -> str:
+    def plan(chat: dict[str, Any] | None = None, **framing: Any) -> str:
         content = chat_run("mistral", framing=framing, **tokenizer)
-        content["sources"][0]["chat"] = {"template": "begun.jinja"}
+        content["sources"][0]["chat"] = {"template": "begun.jinja", **(chat or {})}
         request = RunRequest(RunFile.model_validate(content), tmp_path, tmp_path / "run", 0)
         states = plan_session(request)
         return next(one.step.warning for one in states if one.step.name == "tokenize") or ""
@@ -47,3 +47,8 @@ def test_a_template_that_writes_what_begins_rows_is_refused(
             plan(begin="bos", per=per)
     assert "writes <s>" not in plan(per="row")
     assert "writes <s>" not in plan()
+    begun = {"bos_token": "<s>", "eos_token": "</s>"}
+    assert "framing" not in plan(begun, begin="bos").replace("and the framing with", "")
+    assert 'set framing.begin = "bos"' in plan(begun)
+    with pytest.raises(ConfigError, match="between turns, and the framing puts <s> before rows"):
+        plan(begun, begin="bos", per="row")

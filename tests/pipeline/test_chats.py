@@ -344,8 +344,7 @@ def test_a_filter_that_changes_texts_is_refused() -> None:
         ({"template": "bad.jinja"}, "'bad.jinja': has no {% generation %}"),
         ({"template": "empty.jinja"}, "'empty.jinja': is empty"),
         ({"template": "jinja", "jinja": "{% if %}"}, "chat.jinja: not a Jinja template, line 1"),
-        ({"paths": ["t.csv"]}, "t.csv is CSV, which has no lists of messages"),
-        ({"paths": ["t.txt"]}, "t.txt is plain text, which has no lists of messages"),
+        ({"paths": ["t.txt"]}, "t.txt is plain text, which has no fields with messages"),
         ({"column": "turns"}, "sources.chats.chat.column = 'turns': none of 84 records has"),
         (
             {"learn": ["asistant"]},
@@ -358,16 +357,15 @@ def test_a_chat_that_cannot_be_read_is_refused(
 ) -> None:
     (corpus / "bad.jinja").write_text("{{ messages }}")
     (corpus / "empty.jinja").write_text("")
-    (corpus / "t.csv").write_text("messages\nx\n")
     (corpus / "t.txt").write_text("x\n")
     with pytest.raises(ConfigError, match=message):
         run_it(corpus, tmp_path / "run", with_chat(chat_run("chatml"), **changes), until="ingest")
 
 
 def test_a_table_without_lists_of_messages_is_refused(corpus: Path, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"id": [1], "messages": ["[]"]}), corpus / "s.parquet")
+    pq.write_table(pa.table({"id": [1], "messages": [7]}), corpus / "s.parquet")
     with pytest.raises(
-        ConfigError, match=r"chat.column = 'messages': .* holds string there; it must hold"
+        ConfigError, match=r"chat.column = 'messages': .* holds int64 there; it must hold"
     ):
         run_it(
             corpus, tmp_path / "run", with_chat(chat_run("chatml"), paths=["s.parquet"]), until="ingest"

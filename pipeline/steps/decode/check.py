@@ -153,7 +153,7 @@ def _named(table: pa.Table) -> NDArray[np.bytes_]:
 
 def _wanted(workspace: Workspace, unit: Unit) -> NDArray[np.bytes_]:
     """Return the kept documents' ids with the digests of the texts that their ids must decode to."""
-    encoder = load_markup(workspace)
+    encoder = load_markup(workspace, unit.source)
     if not encoder.tokenizer.normalises:
         kept = [_named(table) for table in kept_groups(workspace, unit, ["id", "digest"])]
         return np.concatenate([np.empty(0, _BYTES), *kept])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.texts import Returned, StoredTexts
-from pipeline.steps.tokenize.dialogues import encoded_sections, markup_of, normalised_texts
+from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts, sections_in
 from pipeline.steps.tokenizer.load import CHECK, load_markup
 from pipeline.steps.units import joined_sections, section_flags, section_ptr, sections_of
 from stages.chat.template import LEARNED
@@ -43,7 +43,7 @@ def compare_dialogues(
         stored: the documents.
         returned: gets how documents come back, of an existing tokenizer.
     """
-    encoder = load_markup(workspace, use=CHECK)
+    encoder = load_markup(workspace, stored.unit.source, use=CHECK)
     wrong: dict[str, list[int]] = {name: [] for name in _SAID}
     for part, numbers in stored.kept(workspace):
         ptr = section_ptr(part)
@@ -92,14 +92,14 @@ def _come_back(
     """Return how documents come back from their ids, as numbers of `_KINDS`: (N,)."""
     sections = [encoder.spell(ids).tobytes() for ids in encoded.parts()]
     texts, normalised = part.column("text").to_pylist(), normalised_texts(encoder, part)
-    found, markup = np.zeros(len(texts), np.int64), markup_of(part)
+    found, bare = np.zeros(len(texts), np.int64), sections
+    if encoder.varies:
+        own_texts = [text for own in sections_of(part) for text in own]
+        bare = encoder.bare(sections_in(part, own_texts))
     for number, (text, left) in enumerate(zip(texts, normalised, strict=True)):
         own = slice(ptr[number], ptr[number + 1])
-        spelled = bare = b"".join(sections[own])
-        if encoder.varies:
-            (texts_of,) = sections_of(part.slice(number, 1))
-            bare = b"".join(encoder.bare(texts_of, markup[own]))
+        spelled, plain = b"".join(sections[own]), b"".join(bare[own])
         wanted = text.encode()
-        if wanted not in (spelled, bare):
-            found[number] = 1 if left.encode() in (spelled, bare) else _ENCODED
+        if wanted not in (spelled, plain):
+            found[number] = 1 if left.encode() in (spelled, plain) else _ENCODED
     return found

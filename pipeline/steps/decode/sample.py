@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.texts import StoredTexts
 from pipeline.steps.findings import CheckRecord, found_in
-from pipeline.steps.tokenize.dialogues import markup_of
+from pipeline.steps.tokenize.dialogues import sections_in
 from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenizer.load import CHECK, load_markup
 from pipeline.steps.units import Unit, fixed_bytes, sections_of
@@ -80,7 +80,7 @@ def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
         TokenUnit.open(folder),
         pq.read_table(folder / "documents.parquet", columns=["id"], use_threads=False),
     )
-    encoder = load_markup(workspace, use=CHECK)
+    encoder = load_markup(workspace, work.unit.source, use=CHECK)
     tokenizer = encoder.tokenizer
     identities = fixed_bytes(documents.column("id"), ID_BYTES)
     stored = StoredTexts.open(work.unit, store, identities, begun=tokenizer.begin is not None)
@@ -91,7 +91,7 @@ def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
             document = part.slice(row, 1)
             (texts,) = sections_of(document)
             ids = stored.ids(numbers[row : row + 1]).parts()
-            wanted = encoder.encode_by_library(texts, markup_of(document))
+            wanted = encoder.encode_by_library(sections_in(document, texts))
             if not all(map(np.array_equal, wanted, ids)):
                 wrong.append(int(numbers[row]))
         count += len(rows)

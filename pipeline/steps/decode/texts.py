@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.tokenize.dialogues import encoded_sections, first_of, markup_of
+from pipeline.steps.tokenize.dialogues import encoded_sections, sections_in
 from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces
 from pipeline.steps.units import (
     NAME,
@@ -34,7 +34,7 @@ from stages.identity import ID_BYTES
 from stages.ragged import Ragged, joined
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.markup import MarkupEncoder
+from stages.tokenizer.markup import MarkupEncoder, Sections
 from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, PieceBytes, Stored, compare_texts
 
 COLUMNS = ("id", "language", "text_bytes", *SECTIONED_TEXT)
@@ -145,7 +145,7 @@ def compare_with_texts(
         stored: the documents.
         returned: gets how documents come back, of an existing tokenizer.
     """
-    encoder = load_markup(workspace, use=CHECK)
+    encoder = load_markup(workspace, stored.unit.source, use=CHECK)
     if isinstance(encoder.tokenizer, Tokenizer):
         yield from _of_trained(workspace, stored, encoder.tokenizer)
     else:
@@ -178,7 +178,7 @@ def _of_existing(
     for part, numbers in stored.kept(workspace):
         ids, texts = stored.ids(numbers), joined_sections(part)
         encoded = encoded_sections(encoder, texts, part, dtype=ids.ids.dtype)
-        spelled = encoder.spelled_texts(texts, markup_of(part), first_of(part))
+        spelled = encoder.spelled_texts(texts, sections_in(part, texts.strings()))
         verdicts = compare_texts(ids, spelled, encoded, spelling)
         rows = np.flatnonzero(verdicts.reshape(len(numbers), -1).any(axis=1))
         returned.update({Returned.TEXT.value: len(numbers) - len(rows)})
@@ -203,13 +203,13 @@ def _come_back(
     encoder: MarkupEncoder, texts: list[str], parts: Sequence[NDArray[np.integer]]
 ) -> Returned | None:
     """Say how the sections of a document come back from their ids, or None if those are other ones."""
-    plain = np.zeros(len(texts), np.bool_)
-    again = encoder.encode(texts, plain, dtype=parts[0].dtype).parts()
+    plain = Sections(texts, np.zeros(len(texts), np.bool_))
+    again = encoder.encode(plain, dtype=parts[0].dtype).parts()
     if not all(map(np.array_equal, again, parts)):
         return None
-    found = encoder.decoded(texts, plain, parts)
+    found = encoder.decoded(plain, parts)
     if found == texts:
         return Returned.TEXT
-    if found == encoder.normalised(texts, plain):
+    if found == encoder.normalised(plain):
         return Returned.NORMALISED
     return Returned.ENCODED

@@ -182,7 +182,7 @@ def _named_columns(source: Source, filters: Sequence[FilterConfig]) -> list[tupl
     """Return the columns of a source, each with the key that names it."""
     columns = [(_TEXT, source.text_column)]
     if source.chat is not None:
-        columns = [("chat.column", source.chat.column)]
+        columns = [(f"chat.{key}", column) for key, column in source.chat.columns.items()]
     columns += [("section_columns", column) for column in source.section_columns]
     if source.id_column is not None:
         columns.append((ID, source.id_column))

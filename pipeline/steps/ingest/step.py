@@ -41,6 +41,7 @@ from pipeline.steps.step import (
 )
 from pipeline.steps.units import UnitSize
 from pipeline.system.printable import show_bytes
+from stages.chat.rendering import template_version
 from stages.dedup.normalization import unicode_version
 from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
@@ -115,6 +116,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         **({"readers": readers} if (readers := _readers(scope.inputs)) else {}),
         **({"without quotes": unquoted} if (unquoted := _unquoted(file, scope.inputs)) else {}),
         **({"compared": compared} if (compared := _compared(file)) else {}),
+        **({"templates": templates} if (templates := _templates(file)) else {}),
     }
 
 
@@ -129,6 +131,12 @@ def _readers(files: Iterable[InputFile]) -> dict[str, int]:
     """Return the versions of the readers of some files, by name; the first version adds nothing."""
     readers = {reader_of(file.path, TextSplit.FILE) for file in files}
     return {one.name: one.version for one in readers if one and one.version > 1}
+
+
+def _templates(file: RunFile) -> dict[str, int]:
+    """Return the versions of what writes dialogues, by source; the first version adds nothing."""
+    found = {source.name: template_version(source.chat) for source in file.sources if source.chat}
+    return {name: number for name, number in found.items() if number > 1}
 
 
 def _unquoted(file: RunFile, files: Iterable[InputFile]) -> dict[str, list[str]]:
@@ -181,8 +189,14 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     file = scope.file
     common = [INGEST.version, BUNDLES, _unit_settings(file), _signatures(file)]
     common += [compared] if (compared := _compared(file)) else []
+    templates = _templates(file)
     by_source = {
-        source.name: [*common, Some(source, _SOURCE), *_filters_of(file, source.name)]
+        source.name: [
+            *common,
+            Some(source, _SOURCE),
+            *_filters_of(file, source.name),
+            *([templates[source.name]] if source.name in templates else []),
+        ]
         for source in file.file_sources
     }
     return {

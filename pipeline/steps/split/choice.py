@@ -121,7 +121,7 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
     by_cluster = work.validation.fraction or work.sides
     clusters = clusters_of(workspace, work.unit) if by_cluster else None
     sides = Sides.read(workspace, work.sides)
-    encoder = load_markup(workspace)
+    encoder = load_markup(workspace, work.unit.source)
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
     joined = _JoinedCounts()
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)

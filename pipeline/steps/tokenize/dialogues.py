@@ -1,15 +1,16 @@
 """Dialogues: the ids of documents whose sections say which of them are markup."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.steps.units import joined_sections, section_flags, section_ptr, sections_of
-from stages.chat.template import MARKUP
+from stages.chat.template import ALONE, MARKUP, SPOKEN
 from stages.columns import SECTION_FLAGS
-from stages.tokenizer.markup import MarkupEncoder
+from stages.tokenizer.markup import MarkupEncoder, Sections
 from stages.tokenizer.texts import Encoded, JoinedTexts
 
 
@@ -24,18 +25,24 @@ def encoded_sections(
         table: the documents.
         dtype: of the ids.
     """
-    markup, first = markup_of(table), first_of(table)
-    if not markup.any() and first.all():
+    if _are_plain(table):
         return encoder.tokenizer.encode_texts(texts, dtype=dtype)
-    return encoder.encode(texts.strings(), markup, dtype=dtype, first=first)
+    return encoder.encode(sections_in(table, texts.strings()), dtype=dtype)
 
 
-def markup_of(table: pa.Table) -> NDArray[np.bool_]:
-    """Return which sections of some documents are markup: (S,)."""
+def _are_plain(table: pa.Table) -> bool:
+    """Say whether each document is one section, and none is markup."""
+    return SECTION_FLAGS.name not in table.column_names and bool(first_of(table).all())
+
+
+def sections_in(table: pa.Table, texts: Sequence[str]) -> Sections:
+    """Return the sections of some documents, and what each is."""
+    first = first_of(table)
     if SECTION_FLAGS.name not in table.column_names:
-        return np.zeros(int(section_ptr(table)[-1]), np.bool_)
-    found: NDArray[np.bool_] = section_flags(table) & MARKUP != 0
-    return found
+        return Sections(texts, np.zeros(len(first), np.bool_), first)
+    flags = section_flags(table)
+    markup, alone, answers = (flags & bit != 0 for bit in (MARKUP, ALONE, SPOKEN))
+    return Sections(texts, markup, first, alone, answers)
 
 
 def first_of(table: pa.Table) -> NDArray[np.bool_]:
@@ -56,8 +63,6 @@ def token_counts(encoder: MarkupEncoder, table: pa.Table) -> list[int]:
 
 def normalised_texts(encoder: MarkupEncoder, table: pa.Table) -> Iterator[str]:
     """Yield each document's text as the tokenizer's normaliser leaves its sections."""
-    markup, place = markup_of(table), 0
-    for sections in sections_of(table):
-        own = markup[place : place + len(sections)]
-        yield "".join(encoder.normalised(sections, own))
-        place += len(sections)
+    texts, ptr = [text for own in sections_of(table) for text in own], section_ptr(table).tolist()
+    found = encoder.normalised(sections_in(table, texts))
+    yield from ("".join(found[begin:end]) for begin, end in pairwise(ptr))

@@ -135,7 +135,7 @@ class StoredRecord(UnitRecord):
 
 def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
     """Encode one unit and write it to the token store."""
-    encoder = load_markup(workspace)
+    encoder = load_markup(workspace, work.unit.source)
     tokenizer = encoder.tokenizer
     dtype, received = id_dtype(tokenizer.vocab_size), Tally(bytes=0)
     kept = kept_names(work.unit.keep_columns)

@@ -48,8 +48,17 @@ class TokenizeRecord(StepRecord):
         return sum(counts["bytes"] for counts in self.languages.values())
 
 
+PLACES = "places"
+"""The setting of sources with sections whose ids depend on where in a document they are."""
+_PLACES_VERSION = 2
+
+
 def _settings(scope: Scope) -> Mapping[str, object]:
-    return {"seed": scope.file.seed}
+    adopted = scope.adopted
+    placed = [source.name for source in scope.file.file_sources if source.chat or source.section_columns]
+    if adopted is None or not adopted.places or not placed:
+        return {"seed": scope.file.seed}
+    return {"seed": scope.file.seed, PLACES: dict.fromkeys(placed, _PLACES_VERSION)}
 
 
 def store_need(scope: Scope) -> Need:

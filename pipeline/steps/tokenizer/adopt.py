@@ -3,16 +3,17 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
+from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, SPELLED_OUT
 from pipeline.steps.tokenizer.training import TokenizerRecord
 from pipeline.system.regular_files import read_regular
 from stages.errors import FormatError
 from stages.tokenizer.existing import TokenizerKind
+from stages.tokenizer.markup import SpelledOut
 from stages.tokenizer.ranks.encodings import UNSAID, TiktokenConfig
 from stages.tokenizer.recognised import tokenizer_file
 
@@ -33,6 +34,10 @@ class Adoption:
     """What of the templates of dialogues does not fit it, likewise."""
     offer: str | None = None
     """What its models expect around texts, if the run file says nothing of framing."""
+    spelled_out: Mapping[str, SpelledOut] = field(default_factory=dict)
+    """By source, what contents of its dialogues spell out."""
+    places: bool = False
+    """Whether the ids of a text depend on where in a document it is."""
     tiktoken: TiktokenConfig = UNSAID
     """What ranks of tiktoken leave out."""
 
@@ -53,6 +58,9 @@ def adopt_tokenizer(workspace: Workspace, work: Adoption) -> TokenizerRecord:
     workspace.create(f"{FOLDER}/{work.kind}").write_bytes(data)
     text = json.dumps(dict(work.special_ids), indent=1)
     workspace.create(SPECIAL_IDS).write_text(text + "\n", encoding="utf-8")
+    if work.spelled_out:
+        text = json.dumps(dict(work.spelled_out), indent=1, ensure_ascii=False)
+        workspace.create(SPELLED_OUT).write_text(text + "\n", encoding="utf-8")
     return TokenizerRecord(
         vocab_size=work.vocab_size, file=work.kind.value, sha256=work.sha256, warning=work.loss
     )

@@ -4,11 +4,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from pipeline.run_file.config import RunFile, Source
-from stages.chat.rendering import marked_pieces, never_learns_end, spelled_pieces, writes_piece
+from stages.chat.rendering import (
+    begins_with,
+    marked_pieces,
+    never_learns_end,
+    spelled_pieces,
+    writes_piece,
+)
 from stages.chat.table import TEMPLATES
 from stages.errors import ConfigError
 from stages.objectives.table import special_names
 from stages.tokenizer.framing import BEGIN
+from stages.tokenizer.markup import SpelledOut
 from stages.tokenizer.roles import Described, Roles
 
 _SENTINEL = "sentinel_"
@@ -16,7 +23,7 @@ _SHOWN = 5
 
 
 def with_markup(file: RunFile, found: Described, roles: Roles) -> Roles:
-    """Return the roles with what the markup of templates stands in kept from text.
+    """Return the roles with what templates open and close turns with kept from text.
 
     A file may set a piece apart and yet find it in texts: then a message could close its own turn. A
     template may open turns with pieces that look like sentinels, <extra_id_1>: where no objective and no
@@ -30,8 +37,11 @@ def with_markup(file: RunFile, found: Described, roles: Roles) -> Roles:
     Raises:
         ConfigError: a piece is both markup and a sentinel.
     """
-    chats = [source.chat for source in file.sources if source.chat]
-    pieces = {piece for chat in chats for piece in marked_pieces(chat, found.marks)}
+    pieces = set()
+    for source in file.sources:
+        if source.chat:
+            turns, others = marked_pieces(source.chat, found.marks)
+            pieces |= turns | {piece for piece in others if found.marks[piece] in found.controls}
     marked = {found.marks[piece] for piece in pieces}
     sentinels = {role: n for role, n in roles.ids.items() if role.startswith(_SENTINEL)}
     both = sorted(marked & {*sentinels.values()})
@@ -43,14 +53,38 @@ def with_markup(file: RunFile, found: Described, roles: Roles) -> Roles:
             " make the two in runs of their own"
         )
     if both:
-        others = {f"reserved_{number}": number for number in sentinels.values()}
+        others_of = {f"reserved_{number}": number for number in sentinels.values()}
         kept = {role: number for role, number in roles.ids.items() if role not in sentinels}
-        roles = replace(roles, ids=kept | others)
+        roles = replace(roles, ids=kept | others_of)
     taken = {*roles.ids.values(), found.declared.get("unk")}
     numbers = sorted(marked - taken)
     if not numbers:
         return roles
     return replace(roles, ids=roles.ids | {f"reserved_{number}": number for number in numbers})
+
+
+def spelled_out(file: RunFile, found: Described, roles: Roles) -> dict[str, SpelledOut]:
+    """Return by source the pieces that contents of its dialogues spell out, and other texts may hold.
+
+    A Jinja template names them, as <think>; they open and close no turn, and the file does not call them
+    special.
+
+    Args:
+        file: of the run.
+        found: what the tokenizer's file says.
+        roles: its special ids, those of `with_markup`.
+    """
+    taken = {*roles.ids.values(), found.declared.get("unk")}
+    pieces = {}
+    for source in file.sources:
+        if source.chat is None:
+            continue
+        others = marked_pieces(source.chat, found.marks).others
+        own = {piece: found.marks[piece] for piece in others if found.marks[piece] not in taken}
+        if own:
+            ordered = dict(sorted(own.items(), key=lambda item: item[1]))
+            pieces[source.name] = SpelledOut(ids=ordered, in_answers=source.chat.spell_in_answers)
+    return pieces
 
 
 def _needs_sentinels(file: RunFile) -> bool:
@@ -78,18 +112,24 @@ def chat_loss(
     begins = ids.get(BEGIN, ids.get(file.framing.row_begin or BEGIN))
     begin = None if begins is None else names[begins]
     for source in chats:
-        _refuse_begun(source, begin)
+        _refuse_begun(source, begin, rows=file.framing.per == "row")
     said = [text for source in chats for text in _losses(source, pieces, names[ids["eos"]], begin)]
     return "; ".join(said) or None
 
 
-def _refuse_begun(source: Source, begin: str | None) -> None:
-    assert source.chat is not None, "is asked of dialogues alone"
-    if begin and writes_piece(source.chat, begin):
+def _refuse_begun(source: Source, begin: str | None, *, rows: bool) -> None:
+    chat, key = source.chat, f"sources.{source.name}.chat"
+    assert chat is not None, "is asked of dialogues alone"
+    if begin and rows and chat.bos_token == begin:
         raise ConfigError(
-            f"sources.{source.name}.chat: the template writes {begin}, and the framing puts {begin}"
-            " before texts already: write {{ bos_token }} in its place in the template, which is empty"
-            " here, or remove framing.begin and framing.preset"
+            f"{key}: the template writes {begin} between turns, and the framing puts {begin} before"
+            ' rows, not before dialogues: set framing.per = "document"'
+        )
+    if begin and begin != chat.bos_token and writes_piece(chat, begin):
+        raise ConfigError(
+            f"{key}: the template writes {begin}, and the framing puts {begin}"
+            f' before texts already: set bos_token = "{begin}" in chat, which leaves the first one to'
+            " the framing, or remove framing.begin and framing.preset"
         )
 
 
@@ -104,6 +144,7 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
             " encoded as text; set tokenizer.path to a tokenizer file that has it, or train a tokenizer"
             " with tokenizer.train.template_symbols = true"
         )
+    begun = begins_with(chat) if template is None else template.begins
     closes = chat.eos_token if template is None else template.closes
     if closes is not None and eos != closes:
         yield (
@@ -121,8 +162,13 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
             f"{key}: {{% endgeneration %}} comes before what closes a turn, so that a model never learns"
             " to stop; put the end of the turn into the block"
         )
-    if template is not None and template.begins is not None and begin is None:
+    if begun is not None and begin is None:
         yield (
-            f"{key}: the template begins with {template.begins}, which is left to the framing, and that"
+            f"{key}: the template begins with {begun}, which is left to the framing, and that"
             ' puts nothing before documents; set framing.begin = "bos"'
+        )
+    elif begun is not None and template is None and begin != begun:
+        yield (
+            f"{key}: the template begins with {begun}, which is left to the framing, and that puts"
+            f" {begin} before documents; if the model expects {begun}, set tokenizer.special.bos"
         )

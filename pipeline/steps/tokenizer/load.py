@@ -11,10 +11,12 @@ from stages.errors import FormatError
 from stages.pieces import Pieces
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer
 from stages.tokenizer.fairness import byte_tokens
-from stages.tokenizer.markup import MarkupEncoder
+from stages.tokenizer.markup import MarkupEncoder, SpelledOut
 
 FOLDER = "tokenizer"
 SPECIAL_IDS = "tokenizer/special_ids.json"
+SPELLED_OUT = "tokenizer/spelled_out.json"
+"""By source, what contents of its dialogues spell out; there if any does."""
 EXISTING = 512 << 20
 """Bytes: the pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
 MAKE, CHECK = "make", "check"
@@ -98,11 +100,51 @@ def load_byte_tokens(workspace: Workspace) -> NDArray[np.bool_]:
     return found
 
 
-def load_markup(workspace: Workspace, *, use: str = MAKE) -> MarkupEncoder:
-    """Return what encodes dialogues with the run's tokenizer, made once a worker for each use."""
+def spelled_out_of(root: Path) -> dict[str, SpelledOut]:
+    """Return by source what contents of its dialogues spell out; most runs have none.
+
+    Raises:
+        FormatError: the file is damaged.
+    """
+    place = root / SPELLED_OUT
+    try:
+        content = json.loads(place.read_text(encoding="utf-8"))
+        return {
+            str(source): SpelledOut(
+                ids={str(piece): int(number) for piece, number in own["ids"].items()},
+                in_answers=bool(own["in_answers"]),
+            )
+            for source, own in content.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
+        raise FormatError(f"{place}: cannot be read: {error}") from error
+
+
+def load_markup(workspace: Workspace, source: str, *, use: str = MAKE) -> MarkupEncoder:
+    """Return what encodes texts and dialogues of a source, made once a worker for each use.
+
+    Args:
+        workspace: of the run.
+        source: its name.
+        use: as `load_tokenizer` has it.
+    """
     tokenizer = load_tokenizer(workspace, use=use)
-    key = f"markup {id(tokenizer)}"
+    own = spelled_out_of(workspace.root).get(source)
+    key = f"markup {id(tokenizer)} {own}"
     if key not in workspace.cache:
-        workspace.cache[key] = MarkupEncoder(tokenizer)
+        workspace.cache[key] = (
+            MarkupEncoder(tokenizer) if own is None else _guarded(workspace, tokenizer, own)
+        )
     encoder: MarkupEncoder = workspace.cache[key]
     return encoder
+
+
+def _guarded(workspace: Workspace, tokenizer: RunTokenizer, own: SpelledOut) -> MarkupEncoder:
+    """Return an encoder whose contents spell some pieces out."""
+    key, path = f"guard {id(tokenizer)} {own['ids']}", workspace.path(model_key(workspace.root))
+    if key not in workspace.cache:
+        further = {f"spelled_{number}": number for number in own["ids"].values()}
+        workspace.cache[key] = open_tokenizer(path, {**tokenizer.special_ids, **further})
+    return MarkupEncoder(tokenizer, workspace.cache[key], guards_answers=own["in_answers"])

@@ -1,6 +1,7 @@
 """Tokenizer: trained on a balanced sample, or taken as it is."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
@@ -51,6 +52,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     adopted = scope.adopted
     if adopted is not None:
         what = {"sha256": adopted.sha256, "special_ids": dict(adopted.special_ids)}
+        what |= {"spelled_out": dict(adopted.spelled_out)} if adopted.spelled_out else {}
         return {"tokenizer": {adopted.kind.value: what}}
     begin, end = scope.file.framing.stored_roles  # what is meant, however the run file says it
     own = {} if (begin, end) == (None, "eos") else {"framing": {"begin": begin, "end": end}}
@@ -90,6 +92,18 @@ def _unit_key(unit: str) -> str | None:
     if unit == MEASURE:
         return MEASURE
     return SAMPLE if unit.startswith(f"{SAMPLE}-") else None
+
+
+def _told(settings: Mapping[str, Any], _: TokenizerRecord | None) -> str | None:
+    """List what contents of dialogues spell out, though the tokenizer finds it in other texts."""
+    ((_, what),) = [*settings["tokenizer"].items()][:1]
+    found = what.get("spelled_out", {}) if isinstance(what, Mapping) else {}
+    said = [
+        f"contents of {source} spell out {', '.join(own['ids'])}"
+        + (" in all turns" if own["in_answers"] else " where their role is not learned")
+        for source, own in found.items()
+    ]
+    return "; ".join(said) or None
 
 
 LITTLE_TEXT, FEW_LANGUAGES = 4 << 20, 1 << 10
@@ -224,6 +238,7 @@ TOKENIZER = Step(
     units=_units,
     unit_key=_unit_key,
     warning=_warning,
+    told=_told,
     need=_need,
     work=_work,
     amounts=_amounts,

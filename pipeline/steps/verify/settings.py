@@ -5,7 +5,7 @@ tokenizer, and the token store, which `decode` has looked through.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,13 @@ from pipeline.steps.shard.listing import documents_of, shard_schema
 from pipeline.steps.shard.make import ManifestWork, manifest_of
 from pipeline.steps.shard.merge import MergedGroup
 from pipeline.steps.shard.rows import Interleave
-from pipeline.steps.tokenizer.load import SPECIAL_IDS, load_tokenizer, special_ids_of
+from pipeline.steps.tokenizer.load import (
+    SPECIAL_IDS,
+    SPELLED_OUT,
+    load_tokenizer,
+    special_ids_of,
+    spelled_out_of,
+)
 from pipeline.steps.units import Unit
 from stages.errors import FormatError
 from stages.findings import Finding
@@ -29,6 +35,7 @@ from stages.packing.layout import PackingConfig
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, read_drawn
 from stages.store.manifest import MANIFEST_NAME, WORD_STARTS, Manifest
+from stages.tokenizer.markup import SpelledOut
 
 _OF_THE_FILES = {"shards", "totals", "tables", "fingerprint"}
 """What a manifest says that no setting does."""
@@ -48,6 +55,8 @@ class Settings:
     special_ids: Mapping[str, int] | None = None
     """Of the tokenizer that the run trains, or as they were found in an existing one; None if the file
     with them is all there is."""
+    spelled_out: Mapping[str, SpelledOut] = field(default_factory=dict)
+    """By source, what contents of its dialogues spell out."""
     row_frame: Mapping[str, int] | None = None
     """The ids around each row, by side; None if rows have no frame."""
     interleave: Interleave = "shuffle"
@@ -63,6 +72,7 @@ def check_settings(
     yield from check_declared(workspace, folder, manifest, settings)
     if settings.special_ids is not None:
         yield from _special_ids(special_ids_of(workspace.root), settings.special_ids)
+    yield from _spelled_out(spelled_out_of(workspace.root), settings.spelled_out)
     yield from _tables(workspace, folder, manifest, settings)
     yield from _epochs(workspace, folder, manifest, settings)
 
@@ -73,6 +83,16 @@ def _special_ids(found: Mapping[str, int], wanted: Mapping[str, int]) -> Iterato
     if differ:
         first = f"{differ[0]} is {found.get(differ[0])}, but the run has {wanted.get(differ[0])}"
         yield SPECIAL_IDS, Finding("special_ids", f"{len(differ):,} names are of other ids; {first}")
+
+
+def _spelled_out(
+    found: Mapping[str, SpelledOut], wanted: Mapping[str, SpelledOut]
+) -> Iterator[tuple[str, Finding]]:
+    """The file beside the tokenizer says what contents spell out, as the run does."""
+    for source in sorted(found.keys() | wanted.keys()):
+        if found.get(source) != wanted.get(source):
+            message = f"{source} has {found.get(source)}, but the run has {wanted.get(source)}"
+            yield SPELLED_OUT, Finding("spelled_out", message)
 
 
 def check_declared(

@@ -199,6 +199,7 @@ def _settings_of(job: Job) -> Settings:
         file.seed,
         dataset.epochs_on_disk,
         known,
+        {} if adopted is None else adopted.spelled_out,
         frame,
         interleave_of(job.scope),
         weights=None if file.mix_of(dataset) is None else weights_of(file),

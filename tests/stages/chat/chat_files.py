@@ -45,9 +45,9 @@ MISTRAL = """\
 {%- endfor -%}
 {%- for message in messages -%}
 {%- if message.role == 'user' -%}
-{{ '[INST] ' + (ns.system if loop.index0 == ns.last else '') + message.content + '[/INST]' }}
+{{ '[INST]' + (ns.system if loop.index0 == ns.last else '') + message.content + '[/INST]' }}
 {%- elif message.role == 'assistant' -%}
-{% generation %}{{ ' ' + message.content | trim + eos_token }}{% endgeneration %}
+{% generation %}{{ message.content.rstrip(' ') + eos_token }}{% endgeneration %}
 {%- endif -%}
 {%- endfor -%}
 """

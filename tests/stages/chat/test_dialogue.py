@@ -39,8 +39,11 @@ def test_parts_of_text_are_joined() -> None:
             r"message 2 \(assistant\) is absent",
         ),
         ([{"from": "gpt", "value": 1.5}], r"value of message 1 \(assistant\) is of type float"),
-        ([{"role": "user", "content": [{"type": "image"}]}], "has a part that is no text"),
-        ([{"role": "user", "content": ["x"]}], "has a part that is no text"),
+        (
+            [{"role": "user", "content": [{"type": "image"}]}],
+            "has parts, of which number 1 is of type 'image'; parts of type 'text' alone",
+        ),
+        ([{"role": "user", "content": ["x"]}], "has parts, of which number 1 is no text"),
     ],
 )
 def test_what_is_no_dialogue_says_why(messages: list[Any], message: str) -> None:

@@ -1,5 +1,7 @@
 """What Jinja templates promise: content told from markup and from what is learned, or a refusal."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,15 +12,20 @@ from stages.chat.dialogue import ChatTurn
 from stages.chat.jinja_file import JinjaTemplate
 from stages.chat.rendering import never_learns_end
 from stages.chat.table import TEMPLATES
-from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError
+from stages.chat.template import LEARNED, MARKUP, SPOKEN, ChatSection, RefusedError
 from stages.errors import ConfigError
 from tests.stages.chat.chat_files import JINJA
 
 TURNS = [ChatTurn("user", " Hi\n"), ChatTurn("assistant", "\tHello  ")]
 C, L, M = 0, LEARNED, MARKUP
-EOS = "</s>"
+BOS, EOS = "<s>", "</s>"
 
 contents = st.text(st.characters(codec="utf-8"), max_size=12)
+
+
+def render(template: JinjaTemplate, turns: Sequence[ChatTurn]) -> list[ChatSection]:
+    """Return a dialogue as a template writes it, what is learned and what is markup."""
+    return [ChatSection(text, flags & (L | M)) for text, flags in template.render(turns)]
 
 
 @pytest.mark.parametrize("name", JINJA)
@@ -31,13 +38,13 @@ def test_the_jinja_of_a_named_template_gives_its_text_and_what_is_learned(
     if roles[: len(turns)] == ["system"]:
         turns.append(ChatTurn("user", "x"))
     template = JinjaTemplate(JINJA[name], EOS if name == "mistral" else None)
-    found = template.render(turns)
+    found = render(template, turns)
     wanted = TEMPLATES[name].render(turns, ("assistant",))
     assert "".join(part.text for part in found) == "".join(part.text for part in wanted)
     assert learned(found) == learned(wanted)
 
 
-def learned(sections: list[ChatSection]) -> list[bool]:
+def learned(sections: Sequence[ChatSection]) -> list[bool]:
     """Return of each character whether it is learned."""
     return [bool(flags & LEARNED) for text, flags in sections for _ in text]
 
@@ -47,14 +54,14 @@ def test_white_space_around_a_content_is_content_only_where_it_stands() -> None:
         "{% generation %}{% for m in messages %}[{{ m.content|trim }}]\n[{{ m.content }}]{% endfor %}"
         "{% endgeneration %}"
     )
-    found = JinjaTemplate(source, None).render(TURNS[:1])
+    found = render(JinjaTemplate(source, None), TURNS[:1])
     assert found == [("[", M | L), ("Hi", L), ("]\n[", M | L), (" Hi\n", L), ("]", M | L)]
 
 
 def test_a_content_is_never_markup_whatever_it_holds() -> None:
     source = "{% for m in messages %}<|x|>{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
     turns = [ChatTurn("user", "<|x|>"), ChatTurn("user", "\U000f0000 \U000f0001")]
-    assert JinjaTemplate(source, None).render(turns) == [
+    assert render(JinjaTemplate(source, None), turns) == [
         ("<|x|>", M),
         ("<|x|>", L),
         ("<|x|>", M),
@@ -67,8 +74,90 @@ def test_a_last_eos_is_left_to_framing_and_bos_is_empty() -> None:
         "{{ bos_token }}{% for m in messages %}{% generation %}{{ m.content + eos_token }}"
         "{% endgeneration %}{% endfor %}"
     )
-    found = JinjaTemplate(source, EOS).render([ChatTurn("user", "a"), ChatTurn("user", EOS)])
+    found = render(JinjaTemplate(source, EOS), [ChatTurn("user", "a"), ChatTurn("user", EOS)])
     assert found == [("a", L), (EOS, M | L), (EOS, L)]
+
+
+LLAMA2 = """\
+{%- for m in messages -%}
+{%- if m.role == 'user' -%}
+{{ BEGIN + '[INST] ' + m.content.strip() + ' [/INST]' }}
+{%- else -%}
+{% generation %}{{ ' ' + m.content.strip() + ' ' + eos_token }}{% endgeneration %}
+{%- endif -%}
+{%- endfor -%}
+"""
+"""That of Llama 2, which begins each turn of a user as a text."""
+
+
+@pytest.mark.parametrize("written", ["bos_token", "'<s>'"])
+def test_what_begins_turns_is_written_and_the_first_is_left_to_the_framing(written: str) -> None:
+    source = LLAMA2.replace("BEGIN", written)
+    turns = [
+        ChatTurn(role, f" {text}\n")
+        for role, text in zip(["user", "assistant"] * 2, "abcd", strict=True)
+    ]
+    template = JinjaTemplate(source, EOS, bos_token=BOS)
+    assert template.is_begun
+    assert render(template, turns) == [
+        ("[INST]", M),
+        (" a", C),
+        (" [/INST]", M),
+        (" b", L),
+        (f" {EOS}", M | L),
+        ("<s>[INST]", M),
+        (" c", C),
+        (" [/INST]", M),
+        (" d", L),
+        (" ", M | L),
+    ]
+    assert not JinjaTemplate(source.replace(written, "''"), EOS, bos_token=BOS).is_begun
+
+
+def test_what_would_begin_turns_with_nothing_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match="writes bos_token between turns, where it would be empty; set"
+    ):
+        JinjaTemplate(LLAMA2.replace("BEGIN", "bos_token"), EOS)
+    whole = "{{ bos_token }}" + LLAMA2.replace("BEGIN", "''")
+    assert render(JinjaTemplate(whole, EOS), [ChatTurn("user", "a")])[0] == ("[INST]", M)
+    assert render(JinjaTemplate(LLAMA2.replace("BEGIN", "'<s>'"), EOS), [ChatTurn("user", "a")])[0] == (
+        "<s>[INST]",
+        M,
+    )
+
+
+TOLD = """\
+{%- for m in messages -%}
+<|{{ m.role }}|>
+{%- if m.role == 'assistant' and loop.last -%}
+{% generation %}{{ m.content }}<|end|>{% endgeneration %}
+{%- else -%}
+{{ m.content }}<|end|>
+{%- endif -%}
+{%- endfor -%}
+"""
+"""It learns the last answer alone."""
+
+
+def test_contents_of_a_role_that_is_learned_are_known_whether_the_turn_is_learned_or_not() -> None:
+    turns = [ChatTurn(role, "x") for role in ("user", "assistant", "tool", "assistant", "user")]
+    contents = [flags & ~L for _, flags in JinjaTemplate(TOLD, None).render(turns) if not flags & M]
+    assert contents == [0, SPOKEN, 0, SPOKEN, 0]
+
+
+def test_a_blank_content_makes_no_role_a_learned_one() -> None:
+    turns = [ChatTurn(role, text) for role, text in (("user", "x"), ("assistant", "\n"), ("user", "\n"))]
+    source = TOLD.replace("and loop.last", "and loop.index == 2")
+    assert JinjaTemplate(source, None).render(turns)[1] == ("x", C)
+
+
+def test_a_role_counts_as_learned_where_a_dialogue_learns_it() -> None:
+    source = TOLD.replace("m.role == 'assistant' and loop.last", "loop.index == 7")
+    turns = [ChatTurn("critic" if number % 2 else "user", "x") for number in range(8)]
+    flags = [flags for _, flags in JinjaTemplate(source, None).render(turns) if not flags & M]
+    assert [one & SPOKEN for one in flags] == [SPOKEN, 0] * 4
+    assert [one & L for one in flags] == [0] * 6 + [L, 0]
 
 
 def test_blocks_are_tracked_in_macros_too() -> None:
@@ -77,7 +166,7 @@ def test_blocks_are_tracked_in_macros_too() -> None:
         "{% endmacro %}"
         "{% for m in messages %}{{ turn(m) }}{% endfor %}"
     )
-    found = JinjaTemplate(source, None).render([ChatTurn("user", "a")])
+    found = render(JinjaTemplate(source, None), [ChatTurn("user", "a")])
     assert found == [("<user>", M), ("a", L)]
 
 
@@ -86,7 +175,7 @@ def test_loops_may_be_left_and_json_is_plain() -> None:
         "{% generation %}{% for m in messages %}{% if loop.index > 1 %}{% break %}{% endif %}"
         "{{ {'a': '<é>'} | tojson }}{{ m.content }}{% endfor %}{% endgeneration %}"
     )
-    found = JinjaTemplate(source, None).render([ChatTurn("user", "x"), ChatTurn("user", " ")])
+    found = render(JinjaTemplate(source, None), [ChatTurn("user", "x"), ChatTurn("user", " ")])
     assert "".join(part.text for part in found) == '{"a": "<é>"}x'
 
 
@@ -120,7 +209,7 @@ def test_loops_may_be_left_and_json_is_plain() -> None:
 def test_a_dialogue_that_cannot_be_told_apart_is_refused(body: str, message: str) -> None:
     template = JinjaTemplate(f"{{% generation %}}{body}{{% endgeneration %}}", None)
     with pytest.raises(RefusedError, match=message):
-        template.render(TURNS)
+        render(template, TURNS)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +232,9 @@ def test_a_weight_of_0_is_the_templates_to_heed() -> None:
     turns = [ChatTurn("assistant", "a", weight=0), ChatTurn("assistant", "b")]
     learns = "{% generation %}{{ m.content }}{% endgeneration %}"
     with pytest.raises(RefusedError, match="message 1 has the weight 0"):
-        JinjaTemplate("{% for m in messages %}" + learns + "{% endfor %}", None).render(turns)
+        render(JinjaTemplate("{% for m in messages %}" + learns + "{% endfor %}", None), turns)
     heeds = "{% for m in messages %}{% if m.weight %}" + learns + "{% else %}{{ m.content }}{% endif %}"
-    assert JinjaTemplate(heeds + "{% endfor %}", None).render(turns) == [("a", C), ("b", L)]
+    assert render(JinjaTemplate(heeds + "{% endfor %}", None), turns) == [("a", C), ("b", L)]
 
 
 @pytest.mark.parametrize("content", ["", " \n"])
@@ -153,7 +242,7 @@ def test_a_blank_message_of_weight_0_is_not_learned_either(content: str) -> None
     source = "{% for m in messages %}{% generation %}{{ m.content }}<e>{% endgeneration %}{% endfor %}"
     turns = [ChatTurn("assistant", "a"), ChatTurn("assistant", content, weight=0)]
     with pytest.raises(RefusedError, match="message 2 has the weight 0"):
-        JinjaTemplate(source, None).render(turns)
+        render(JinjaTemplate(source, None), turns)
 
 
 @pytest.mark.parametrize("test", ["m.content|length > 1", "'no' not in m.content", "m.content != 'yes'"])
@@ -164,7 +253,7 @@ def test_a_template_that_learns_by_what_a_content_says_refuses_the_dialogue(test
     )
     turns = [ChatTurn("assistant", text) for text in ("yes", "no")]
     with pytest.raises(RefusedError, match="changes or inspects a content"):
-        JinjaTemplate(source.replace("TEST", test), None).render(turns)
+        render(JinjaTemplate(source.replace("TEST", test), None), turns)
 
 
 def test_a_template_that_changes_what_a_block_holds_refuses_the_dialogue() -> None:
@@ -173,7 +262,7 @@ def test_a_template_that_changes_what_a_block_holds_refuses_the_dialogue() -> No
         "{% endset %}{{ held|trim }}{% endfor %}"
     )
     with pytest.raises(RefusedError, match=r"what a .* block holds"):
-        JinjaTemplate(source, None).render([ChatTurn("assistant", "a")])
+        render(JinjaTemplate(source, None), [ChatTurn("assistant", "a")])
 
 
 @pytest.mark.parametrize(
@@ -195,7 +284,7 @@ def test_spaces_of_the_template_before_a_content_belong_to_it(
 ) -> None:
     block = "{% generation %}{{ messages[0].content }}<|end|>{% endgeneration %}"
     source = f"{{{{ {before!r} }}}}{block}"
-    found = JinjaTemplate(source, None).render([ChatTurn("user", content)])
+    found = render(JinjaTemplate(source, None), [ChatTurn("user", content)])
     assert found == ([*sections, ("<|end|>", M | L)] if content.strip() else sections)
 
 
@@ -226,7 +315,7 @@ def test_what_was_thought_is_a_content_that_is_learned_with_its_turn() -> None:
         ChatTurn("assistant", "b", reasoning=thought),
     ]
     template = JinjaTemplate(REASONS, None)
-    assert template.render(turns) == [
+    assert render(template, turns) == [
         ("<|user|>", M),
         ("Hi", C),
         ("<|end|><|assistant|>", M),
@@ -252,7 +341,7 @@ def test_thoughts_of_weight_0_are_not_learned() -> None:
         "{{ messages[0].content }}{% generation %}{{ messages[0].reasoning_content }}{% endgeneration %}"
     )
     with pytest.raises(RefusedError, match="message 1 has the weight 0, and the template learns it"):
-        JinjaTemplate(source, None).render([turn])
+        render(JinjaTemplate(source, None), [turn])
 
 
 def test_a_template_that_inspects_a_thought_refuses_the_dialogue() -> None:
@@ -261,8 +350,9 @@ def test_a_template_that_inspects_a_thought_refuses_the_dialogue() -> None:
         "{% if 'so' in messages[0].reasoning_content %}!{% endif %}"
     )
     with pytest.raises(RefusedError, match="changes or inspects a content"):
-        JinjaTemplate(source, None).render(
-            [ChatTurn("user", "x", reasoning=(("reasoning_content", "so"),))]
+        render(
+            JinjaTemplate(source, None),
+            [ChatTurn("user", "x", reasoning=(("reasoning_content", "so"),))],
         )
 
 
@@ -274,7 +364,7 @@ def test_today_is_the_day_of_the_run_file() -> None:
         ConfigError, match="strftime_now would give another text on another day; set date"
     ):
         JinjaTemplate(DATED, None)
-    found = JinjaTemplate(DATED, None, "2024-07-26").render([ChatTurn("user", "x")])
+    found = render(JinjaTemplate(DATED, None, "2024-07-26"), [ChatTurn("user", "x")])
     assert found == [("26 Jul 2024:", M), (" x", C)]
 
 
@@ -283,9 +373,9 @@ def test_a_template_may_name_today_where_no_dialogue_asks_for_it() -> None:
         "') }}", "') }}{% endif %}"
     )
     template = JinjaTemplate(source, None)
-    assert template.render([ChatTurn("user", "x")]) == [(":", M), (" x", C)]
+    assert render(template, [ChatTurn("user", "x")]) == [(":", M), (" x", C)]
     with pytest.raises(RefusedError, match="set date"):
-        template.render([ChatTurn("tool", "x")])
+        render(template, [ChatTurn("tool", "x")])
 
 
 @pytest.mark.parametrize("written", ["2025-13-01", "yesterday", "2025-01-31T00:00"])

@@ -8,9 +8,15 @@ from pydantic import ValidationError
 
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
-from stages.chat.rendering import marked_pieces, open_template, spelled_pieces, writes_piece
+from stages.chat.rendering import (
+    MarkedPieces,
+    marked_pieces,
+    open_template,
+    spelled_pieces,
+    writes_piece,
+)
 from stages.chat.table import TEMPLATES
-from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, merged
+from stages.chat.template import ALONE, LEARNED, MARKUP, ChatSection, RefusedError, merged
 
 TURNS = (
     ChatTurn("system", "Be kind."),
@@ -19,7 +25,7 @@ TURNS = (
     ChatTurn("user", "And?"),
     ChatTurn("assistant", "Yes"),
 )
-C, L, M = 0, LEARNED, MARKUP
+C, L, M, A = 0, LEARNED, MARKUP, ALONE
 
 
 def sections(template: str, turns: Sequence[ChatTurn] = TURNS, **changes: object) -> list[ChatSection]:
@@ -52,21 +58,20 @@ def test_llama3_strips_contents_and_leaves_the_begin_to_framing() -> None:
 def test_mistral_puts_the_system_before_the_last_user_and_leaves_both_ends_to_framing() -> None:
     assert sections("mistral") == [
         ("[INST]", M),
-        ("  Hi\n", C),
+        (" Hi\n", A),
         ("[/INST]", M),
-        (" Hello", L),
+        (" Hello", L | A),
         ("</s>", M | L),
         ("[INST]", M),
-        (" Be kind.\n\nAnd?", C),
+        ("Be kind.\n\nAnd?", A),
         ("[/INST]", M),
-        (" Yes", L),
+        ("Yes", L | A),
     ]
 
 
 def test_mistral_closes_with_a_user_too() -> None:
     assert (
-        "".join(part.text for part in sections("mistral", TURNS[:2]))
-        == "[INST] Be kind.\n\n Hi\n[/INST]"
+        "".join(part.text for part in sections("mistral", TURNS[:2])) == "[INST]Be kind.\n\n Hi\n[/INST]"
     )
 
 
@@ -92,7 +97,7 @@ def test_the_chosen_turns_are_learned_with_what_closes_them(template: str) -> No
     wanted = {
         "chatml": "Be kind.<|im_end|> Hi\n<|im_end|>And?<|im_end|>",
         "llama3": "Be kind.<|eot_id|>Hi<|eot_id|>And?<|eot_id|>",
-        "mistral": "  Hi\n[/INST] Be kind.\n\nAnd?[/INST]",
+        "mistral": " Hi\n[/INST]Be kind.\n\nAnd?[/INST]",
     }
     assert learned == wanted[template]
     assert not any(flags & LEARNED for _, flags in sections(template, learn=["critic"]))
@@ -100,7 +105,7 @@ def test_the_chosen_turns_are_learned_with_what_closes_them(template: str) -> No
 
 def test_mistral_tells_a_system_that_is_learned_from_a_user_that_is_not() -> None:
     found = sections("mistral", TURNS[:2], learn=["system"])
-    assert found == [("[INST]", M), (" Be kind.", L), ("\n\n Hi\n", C), ("[/INST]", M)]
+    assert found == [("[INST]", M), ("Be kind.", L | A), ("\n\n Hi\n", C), ("[/INST]", M)]
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -120,7 +125,7 @@ def test_a_turn_of_weight_0_is_not_learned_and_its_text_is_the_same(template: st
     before, after = sections(template, turns, learn=roles), sections(template, some, learn=roles)
     assert "".join(text for text, _ in before) == "".join(text for text, _ in after)
     assert sum(flags & L > 0 for _, flags in before) > sum(flags & L > 0 for _, flags in after)
-    (content,) = (text for text, flags in after if flags & ~M == L and not flags & M)
+    (content,) = (text for text, flags in after if flags & L and not flags & M)
     assert content.strip() == "x"
 
 
@@ -148,10 +153,10 @@ def test_a_config_that_cannot_be_is_refused(changes: dict[str, object], message:
 
 def test_pieces_of_markup_are_those_that_the_tokenizer_knows() -> None:
     known = {"<|im_end|>", "[INST]", "<think>", ""}
-    assert marked_pieces(ChatConfig(template="chatml"), known) == {"<|im_end|>"}
+    assert marked_pieces(ChatConfig(template="chatml"), known) == ({"<|im_end|>"}, set())
     text = "{% generation %}[INST]{% endgeneration %}"
     jinja = ChatConfig(template="jinja", jinja=text, eos_token="<|im_end|>")  # noqa: S106  # no password
-    assert marked_pieces(jinja, known) == {"<|im_end|>", "[INST]"}
+    assert marked_pieces(jinja, known) == ({"<|im_end|>"}, {"[INST]"})
 
 
 def test_a_jinja_template_keeps_from_texts_what_it_puts_together_and_nothing_that_texts_need() -> None:
@@ -161,7 +166,7 @@ def test_a_jinja_template_keeps_from_texts_what_it_puts_together_and_nothing_tha
     )
     chat = ChatConfig(template="jinja", jinja=source)
     pieces = {"<|user|>", "<|critic|>", "<|end|>"}
-    assert marked_pieces(chat, {*pieces, "    ", "\n", ".", "be", "<|", "<|pad|> "}) == pieces
+    assert marked_pieces(chat, {*pieces, "    ", "\n", ".", "be", "<|", "<|pad|> "}).turns == pieces
     assert spelled_pieces(chat) == ["<|assistant|>", "<|end|>", "<|user|>"]
     assert writes_piece(chat, "<|user|>")
     assert not writes_piece(chat, "<s>")
@@ -174,10 +179,7 @@ def test_pieces_are_kept_from_texts_though_the_template_refuses_every_dialogue_t
         "{% endfor %}<s>"
     )
     chat = ChatConfig(template="jinja", jinja=source)
-    assert marked_pieces(chat, {"<|turn_5|>", "<\uff5cturn_6\uff5c>", "<b>"}) == {
-        "<|turn_5|>",
-        "<\uff5cturn_6\uff5c>",
-    }
+    assert marked_pieces(chat, {"<|turn_5|>", "<|pad|>", "<b>"}) == ({"<|turn_5|>"}, set())
     assert spelled_pieces(chat) == []
     assert writes_piece(chat, "<s>"), "it stands in the source"
 
@@ -189,4 +191,4 @@ def test_a_template_that_refuses_roles_is_probed_with_those_it_takes() -> None:
     )
     known = {"[USER]", "[ASSISTANT]", "[TOOL]"}
     found = marked_pieces(ChatConfig(template="jinja", jinja=source), known)
-    assert found == {"[USER]", "[ASSISTANT]"}
+    assert found == MarkedPieces({"[USER]", "[ASSISTANT]"}, set())

@@ -15,7 +15,7 @@ import sentencepiece
 import tokenizers
 
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
-from stages.tokenizer.markup import MarkupEncoder
+from stages.tokenizer.markup import MarkupEncoder, Sections
 from stages.tokenizer.places import EVERY
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file, model_of, texts
@@ -130,9 +130,9 @@ def test_sections_that_end_where_tokens_end_have_the_ids_of_the_document(name: s
                 continue  # the space of a word, which is no character to the library
             sections = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
             plain = np.zeros(len(sections), np.bool_)
-            found = encoder.encode(sections, plain, dtype=np.dtype(np.int32)).ids.tolist()
+            found = encoder.encode(Sections(sections, plain), dtype=np.dtype(np.int32)).ids.tolist()
             assert found == ids, sections
-            by_library = encoder.encode_by_library(sections, plain)
+            by_library = encoder.encode_by_library(Sections(sections, plain))
             assert np.concatenate(by_library).tolist() == ids
             compared += 1
     assert compared >= 5
@@ -144,7 +144,7 @@ def test_a_document_of_one_section_has_the_ids_of_its_text(name: str) -> None:
     for text in SAMPLES:
         (alone,) = encoder.tokenizer.encode([text])
         plain, first = np.zeros(2, np.bool_), np.ones(2, np.bool_)
-        found = encoder.encode([text, text], plain, dtype=alone.dtype, first=first)
+        found = encoder.encode(Sections([text, text], plain, first), dtype=alone.dtype)
         assert [ids.tolist() for ids in found.parts()] == [alone.tolist()] * 2
 
 
@@ -172,7 +172,8 @@ def test_white_space_around_a_border_is_what_the_document_has(
     name: str, sections: list[str], text: str
 ) -> None:
     encoder = encoder_of(name)
-    parts = encoder.encode(sections, np.zeros(len(sections), np.bool_), dtype=np.dtype(np.int32))
+    plain = Sections(sections, np.zeros(len(sections), np.bool_))
+    parts = encoder.encode(plain, dtype=np.dtype(np.int32))
     spelled = encoder.spell(parts.ids).tobytes().decode()
     assert spelled == " " + text
-    assert encoder.normalised(sections, np.zeros(len(sections), np.bool_)) is not None
+    assert encoder.normalised(plain) is not None

@@ -4,7 +4,7 @@
 [{"from": "human", "value": "Hi"}, ..]       user      Hi         (ShareGPT: human, gpt, system)
 
 What a model thought before it answered is beside the content, as `reasoning_content`, `reasoning` or
-`thinking`. A template gets it under the name that the record has.
+`thinking`. A template gets it under the name that the record has, and under those that templates read.
 """
 
 import re
@@ -20,8 +20,8 @@ _USUAL = ("messages", "conversations", "dialog", "chat")
 """Names that columns of dialogues have in most data sets."""
 _CALLS = ("tool_calls", "function_call")
 """What a message may hold beside its content, and no template writes."""
-REASONING = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message that hold what a model thought."""
+REASONING = ("reasoning_content", "thinking", "reasoning")
+"""Fields of a message that hold what a model thought, the first before the others."""
 _UNREAD = ("loss", "train")
 """Fields by which other programs say whether a message is learned."""
 BESIDE = "system"
@@ -46,8 +46,19 @@ class ChatTurn(NamedTuple):
         """What was thought, and what was said."""
         return (*(text for _, text in self.reasoning), self.content)
 
+    def for_template(self) -> dict[str, object]:
+        """Return the message as templates get it: what was thought has the names that they read.
+
+        Source: transformers 5.24, `utils/chat_template_utils.py`, `_alias_reasoning_fields`.
+        """
+        named = dict(self.reasoning)
+        thought = next((named[key] for key in REASONING if key in named), None)
+        if thought is None:
+            return self.message()
+        return {"thinking": thought, **self.message(), "reasoning_content": thought}
+
     def message(self) -> dict[str, object]:
-        """Return the message, as templates and records have it."""
+        """Return the message as records have it."""
         own = {"role": self.role, "content": self.content, "weight": self.weight}
         return own | dict(self.reasoning)
 

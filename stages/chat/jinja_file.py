@@ -14,7 +14,7 @@ Spaces that the template writes directly before a content are of the content's s
 is left to the framing; without a value for it, it is empty. What would differ from day to day or run to
 run is refused: `strftime_now` without a fixed date, `random`.
 
-Source: transformers 4.57, `utils/chat_template_utils.py`, for the environment and the block.
+Source: transformers 5.24, `utils/chat_template_utils.py`, for the environment and the block.
 """
 
 import json
@@ -233,7 +233,7 @@ class JinjaTemplate:
     def _run(
         self, turns: Sequence[ChatTurn], *, begins: str = "", ends: str = "", bos: str | None = None
     ) -> str:
-        messages = [turn.message() for turn in turns]
+        messages = [turn.for_template() for turn in turns]
         bos = self._bos or "" if bos is None else bos
         variables = {_BEGINS: begins, _ENDS: ends, "bos_token": bos}
         if self._eos is not None:

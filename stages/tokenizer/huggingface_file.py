@@ -77,7 +77,6 @@ class HuggingFaceFile:
         written: the file, as the library has it.
         plain: the same pieces without a normaliser or anything put before a text; None if they cannot
             write every text.
-        begun: what encodes the first word of a text, if that may have begun before.
     """
 
     def __init__(
@@ -89,9 +88,8 @@ class HuggingFaceFile:
         name: str,
         written: str,
         plain: "HuggingFaceFile | None" = None,
-        begun: "HuggingFaceFile | None" = None,
     ) -> None:
-        self._begun = begun
+        self._places: dict[Place, HuggingFaceFile] = {}
         self._library = library
         self._written = written
         self._name = name
@@ -136,23 +134,21 @@ class HuggingFaceFile:
 
     def at(self, place: Place) -> "HuggingFaceFile":
         """Return the file as it encodes a part of a document at a place."""
-        written = placed(self._written, place)
-        if written == self._written:
-            return self
-        kept = self._content, self._special
-        words = place.before is Before.TEXT and puts_a_space_to_words(self._written)
-        return HuggingFaceFile(
-            self._library if words else _load(written, name=self._name),
-            *kept,
-            name=self._name,
-            written=self._written if words else written,
-            plain=self._plain,
-            begun=HuggingFaceFile(
-                _load(written, name=self._name), *kept, name=self._name, written=written
-            )
-            if words
-            else None,
-        )
+        if place not in self._places:
+            written = placed(self._written, place)
+            self._places[place] = self if written == self._written else self._placed(written, place)
+        return self._places[place]
+
+    def _placed(self, written: str, place: Place) -> "HuggingFaceFile":
+        library, name, plain = _load(written, name=self._name), self._name, self._plain
+        content, special = self._content, self._special
+        found = HuggingFaceFile(library, content, special, name=name, written=written, plain=plain)
+        if place.before is not Before.TEXT:
+            return found
+        if self.by_words:
+            library, written = self._library, self._written
+        continued = _Continued(library, content, special, name=name, written=written, plain=plain)
+        return continued.behind(self, place, begun=found if self.by_words else None)
 
     @property
     def by_words(self) -> bool:
@@ -187,15 +183,7 @@ class HuggingFaceFile:
 
     def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
         """Yield the ids of each text from the library alone."""
-        if self._begun is None:
-            yield from map(self._by_library, texts)
-            return
-        for text in texts:
-            word = _WORD.match(text)
-            first = "" if word is None else word.group()
-            rest = text.removeprefix(first)
-            begun = [*self._begun.encode_by_library([first] if first else [])]
-            yield np.concatenate([*begun, *([self._by_library(rest)] if rest or not first else [])])
+        yield from map(self._by_library, texts)
 
     def verbatim(self) -> "HuggingFaceFile":
         """Return the same pieces without a normaliser or anything put before a text."""
@@ -253,8 +241,6 @@ class HuggingFaceFile:
     @cached_property
     def _compiled(self) -> CompiledFile | None:
         """What encodes texts in compiled code, if it gives the library's ids."""
-        if self._begun is not None:
-            return None
         return CompiledFile.of(orjson.loads(self._written), self._library, self._by_library)
 
     def _naming(self, text: str) -> AbstractContextManager[None]:
@@ -292,6 +278,56 @@ class HuggingFaceFile:
             if len(first) and np.array_equal(first, whole[: len(first)]):
                 return border, begin, len(first)
         return place, place, 0
+
+
+class _Continued(HuggingFaceFile):
+    """The file for texts that text is before: up to the first piece that the library cuts out.
+
+    Where words get a space each, the file itself encodes all but the first of them.
+    """
+
+    def behind(
+        self, base: HuggingFaceFile, place: Place, *, begun: HuggingFaceFile | None
+    ) -> "_Continued":
+        """Set the file at the beginning of documents, and what encodes a first word; return this."""
+        self._base, self._place, self._begun = base, place, begun
+        pieces = sorted(self.cuts_out(), key=lambda piece: (-len(piece), piece))
+        self._cut_out = re.compile("|".join(map(re.escape, pieces))) if pieces else None
+        return self
+
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the ids of texts, of `dtype`."""
+        held = self._cut_out and re.search(self._cut_out.pattern.encode(), texts.data.tobytes())
+        if held or self._begun is not None:
+            return joined_ids(list(self.encode_by_library(texts.strings())), dtype)
+        return super().encode_texts(texts, dtype=dtype)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether texts are encoded in compiled code."""
+        return self._begun is None and super().compiled
+
+    def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
+        """Yield the ids of each text from the library alone."""
+        for text in texts:
+            cut = None if self._cut_out is None else self._cut_out.search(text)
+            if cut is None:
+                yield self._by_words(text)
+                continue
+            ended = self._base.at(Place(Before.TEXT, ends=True))
+            behind = self._base.at(Place(Before.SPECIAL, self._place.ends))
+            head = ended.encode_by_library([text[: cut.start()]] if cut.start() else [])
+            yield np.concatenate([*head, *behind.encode_by_library([text[cut.start() :]])])
+
+    def _by_words(self, text: str) -> NDArray[np.integer]:
+        """Return the ids of a text in which no piece is cut out."""
+        if self._begun is None:
+            return self._by_library(text)
+        word = _WORD.match(text)
+        first = "" if word is None else word.group()
+        rest = text.removeprefix(first)
+        begun = self._begun.encode_by_library([first] if first else [])
+        return np.concatenate([*begun, *([self._by_library(rest)] if rest or not first else [])])
 
 
 def _load(content: str, *, name: str) -> tokenizers.Tokenizer:

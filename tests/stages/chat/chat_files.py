@@ -37,7 +37,7 @@ LLAMA3 = """\
 MISTRAL = """\
 {{- bos_token -}}
 {%- set ns = namespace(system='', last=0) -%}
-{%- if messages[0].role == 'system' -%}
+{%- if messages[0].role == 'system' and messages[0].content -%}
 {%- set ns.system = messages[0].content + '\\n\\n' -%}
 {%- endif -%}
 {%- for message in messages -%}

@@ -1,0 +1,68 @@
+"""Finished runs and dialogues: a new rule makes the sources again that it touches, and no other."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.run_file.chats import resolve_chats
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, plan_session
+from stages.chat import rendering
+from tests.stages.chat.chat_files import JINJA, chat_run, chat_tokenizer, dialogues, write_lines
+from tests.stages.tokenizer.existing_files import data_of
+
+Plan = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Return what plans a run over dialogues, or over texts, and gives what their steps depend on."""
+    (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(3))))
+    (tmp_path / "tokenizer.json").write_bytes(chat_tokenizer())
+    (tmp_path / "llama.json").write_bytes(data_of("llama-json"))
+    (tmp_path / "own.jinja").write_text(JINJA["chatml"])
+
+    def planned(source: dict[str, Any], **tokenizer: Any) -> dict[str, str]:
+        content = chat_run("chatml", **({"tokenizer": tokenizer} if tokenizer else {}))
+        content["sources"] = [{"name": "s", "paths": ["a.jsonl"], **source}]
+        file = resolve_chats(RunFile.model_validate(content), tmp_path)
+        states = plan_session(RunRequest(file, tmp_path, tmp_path / "run", 0))
+        return {one.step.name: repr(one.step.config) for one in states}
+
+    return planned
+
+
+@pytest.mark.parametrize(("template", "changed"), [("own.jinja", True), ("chatml", False)])
+def test_ingest_is_made_again_where_a_template_writes_otherwise(
+    template: str, monkeypatch: pytest.MonkeyPatch, plan: Plan, *, changed: bool
+) -> None:
+    source = {"chat": {"template": template}}
+    now = plan(source)
+    monkeypatch.setattr(rendering, "JINJA_VERSION", 1)
+    before = plan(source)
+    assert (before["ingest"] != now["ingest"]) is changed
+    monkeypatch.setattr(rendering, "JINJA_VERSION", 3)
+    assert (plan(source)["ingest"] != now["ingest"]) is changed
+
+
+@pytest.mark.parametrize(
+    ("source", "touched"),
+    [
+        ({"text_column": "id"}, False),
+        ({"text_column": "id", "section_columns": ["messages"]}, True),
+        ({"chat": {"template": "chatml"}}, True),
+    ],
+)
+def test_tokenize_is_made_again_where_ids_hang_on_the_place_of_a_section(
+    source: dict[str, Any], monkeypatch: pytest.MonkeyPatch, plan: Plan, *, touched: bool
+) -> None:
+    llama, chat = {"path": "llama.json", "special": {"pad": "<s>"}}, {}
+    changed = {}
+    for name, tokenizer in (("llama", llama), ("chat", chat)):
+        now = plan(source, **tokenizer)
+        with monkeypatch.context() as patch:
+            patch.setattr("pipeline.steps.tokenize.step._PLACES_VERSION", 1)
+            changed[name] = plan(source, **tokenizer)["tokenize"] != now["tokenize"]
+    assert changed == {"llama": touched, "chat": False}

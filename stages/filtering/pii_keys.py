@@ -6,7 +6,8 @@
     Slack                xoxb-, xoxp-.. and a number; xapp-
     private keys         in PEM, also with the headers of RFC 1421, and in the armour of OpenPGP
 
-A key of a form with hyphens has a digit, so that words with hyphens are none:
+Those that end in EXAMPLE are of documentation, and a private key has 32 characters of base64 in a row. A
+key of a form with hyphens has a digit, so that words with hyphens are none:
 sk-toggleable__label-arrow.
 """
 
@@ -19,9 +20,10 @@ _KEY_PARTS = (
 )
 """Each key has one of them; most texts have none."""
 _KEY = re.compile(
-    r"-----BEGIN ([A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?)-----(?:(?!-----).){1,20000}-----END \1-----"
+    r"-----BEGIN ([A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?)-----(?=(?:(?!-----).){0,2000}?[A-Za-z0-9+/]{32})"
+    r"(?:(?!-----).){1,20000}-----END \1-----"
     r"|(?<!\w)(?:"
-    r"(?:AKIA|ASIA)[0-9A-Z]{16}"
+    r"(?:AKIA|ASIA)(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}"
     r"|gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_[A-Za-z0-9_]{60,100}|glpat-[A-Za-z0-9_-]{20,64}"
     r"|AIza[0-9A-Za-z_-]{35}|hf_[A-Za-z0-9]{30,64}|npm_[A-Za-z0-9]{36}"
     r"|sk-(?=[a-zA-Z]*[0-9])[A-Za-z0-9]{20,200}"

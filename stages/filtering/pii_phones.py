@@ -5,8 +5,8 @@
 
 Digits may be parted by spaces, hyphens, dashes, slashes, dots and parentheses, but not by a full stop
 and a space, which end a sentence. Of a candidate that is no number the last groups of digits are left
-out one by one. An extension belongs to its number. In 938.272 0813 the full stop is that of a decimal
-number.
+out one by one. An extension belongs to its number. In 938.272 0813 and +4.9574718 the full stop is that
+of a decimal number: nothing parts the code of a country.
 
 The library is Google's libphonenumber in Python, with the numbering plans of all countries. Its version
 is part of the fingerprint of ingest.
@@ -43,15 +43,21 @@ _LEAST = 8
 """Digits of an international number."""
 
 
+class _Number(Protocol):
+    """A number as the library reads it."""
+
+    country_code: int
+
+
 class _Library(Protocol):
     """What is used of `phonenumbers`."""
 
     NumberParseException: type[Exception]
 
-    def parse(self, number: str, region: str | None = None) -> object:
+    def parse(self, number: str, region: str | None = None) -> _Number:
         """Return a number as it is written."""
 
-    def is_valid_number(self, numobj: object) -> bool:
+    def is_valid_number(self, numobj: _Number) -> bool:
         """Say whether a numbering plan has it."""
 
 
@@ -116,6 +122,8 @@ def _is_valid(number: str, region: str | None) -> bool:
     library = _library()
     digits = "".join(one for one in number if one.isdecimal() or one in "+()")
     try:
-        return bool(library.is_valid_number(library.parse(digits, region)))
+        found = library.parse(digits, region)
     except library.NumberParseException:
         return False
+    whole = region is not None or number.startswith(f"+{found.country_code}")
+    return whole and library.is_valid_number(found)

@@ -15,7 +15,8 @@ from tests.campaign import examples
 from tests.stages.filtering.texts import judged
 
 ALL: tuple[DataKind, ...] = ("email", "ip", "phone", "key")
-PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE+a/b=\n-----END RSA PRIVATE " + "KEY-----"
+BODY = "MIIE" + "a+b/" * 15
+PEM = "-----BEGIN RSA PRIVATE " + f"KEY-----\n{BODY}\nAb==\n-----END RSA PRIVATE " + "KEY-----"
 FOUND: list[tuple[DataKind, str]] = [
     ("email", "me@example.org"),
     ("email", "First.Last+tag@mail.example.co.uk"),
@@ -41,10 +42,7 @@ FOUND: list[tuple[DataKind, str]] = [
     ("key", "sk-" + "a1B2c3D4" * 6),
     ("key", "xoxp-" + "1234567890-1234567890-1234567890-" + "ab12" * 8),
     ("key", PEM.replace("\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00FF\n\n", 1)),
-    (
-        "key",
-        "-----BEGIN PGP PRIVATE " + "KEY BLOCK-----\n\nlQOY=\n-----END PGP PRIVATE " + "KEY BLOCK-----",
-    ),
+    ("key", PEM.replace("RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK")),
     ("phone", "+49 (0)30 901820-0"),
     ("phone", "+442079460958"),
     ("phone", "(212) 555-0123"),
@@ -69,7 +67,9 @@ LEFT = [
     "v8.8.8.8", "10.0.0.1", "192.168.1.1", "127.0.0.1", "203.0.113.5", "08.8.8.8", "std::vector", "A::B",
     "12:30:45", "fe80::1", "2001:db8::1", "2024-05-17", "1,234,567", "555-0123", "+1", "12345678901234",
     "3.14159", "1999-2000-2001", "sk-learn", "AKIA123", "eyJhbGci", "ghp_short", "--------",
+    "AKIAIOSFODNN7EXAMPLE", PEM.replace(BODY, "AAAA"),
     "task-force-of-the-nation", "sk-toggleable__label-arrow", "xoxo-gossip-girl-2",
+    "+4.9574718e+01", "+4.4207946 0958",
     "+0.12345678", "+20240101", "7, 259-264 1970.", "938.272 0813", "1.319 590 8951",
     "2.002 319 304 3622", "sk-slider-of-2-thumbs",
     "me@example.nosuchtld", "a@b.com2", "a@b.comic-books.x", "+12345678", "2a00:1450:zz", "2a00:::1",

@@ -58,9 +58,9 @@ def test_ingest_is_made_again_where_a_template_writes_otherwise(
 def test_tokenize_is_made_again_where_ids_hang_on_the_place_of_a_section(
     source: dict[str, Any], monkeypatch: pytest.MonkeyPatch, plan: Plan, *, touched: bool
 ) -> None:
-    llama, chat = {"path": "llama.json", "special": {"pad": "<s>"}}, {}
+    llama: dict[str, Any] = {"path": "llama.json", "special": {"pad": "<s>"}}
     changed = {}
-    for name, tokenizer in (("llama", llama), ("chat", chat)):
+    for name, tokenizer in (("llama", llama), ("chat", {})):
         now = plan(source, **tokenizer)
         with monkeypatch.context() as patch:
             patch.setattr("pipeline.steps.tokenize.step._PLACES_VERSION", 1)

@@ -38,6 +38,10 @@ from stages.reading.lines import split_lines
 
 PEERS = Path(__file__).with_name("peers")
 COMPARED = ("gopher_quality", "gopher_repetition", "c4", "fineweb")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "c4": {"min_sentences": 5, "min_line_words": 3, "line_ends": [".", "?", "!", '"', "'"]}
+}
+"""Where our defaults are those of another program: datatrove's, with which the verdicts are compared."""
 MEGA = 1e6
 SHORTEST, LONGEST = 200, 200_000
 """Bytes of the documents that are drawn."""
@@ -88,7 +92,9 @@ def draw(paths: Sequence[Path], count: int) -> list[str]:
 
 def our_verdicts(kind: str, texts: Sequence[str]) -> tuple[list[str], float]:
     """Return what our filter says of texts, and the CPU seconds that it took."""
-    chain = FilterChain([FILTERS[kind].config(kind=kind)], "any")
+    chain = FilterChain(
+        [FILTERS[kind].config.model_validate({"kind": kind, **SETTINGS.get(kind, {})})], "any"
+    )
     documents = [Document(text.encode(), len(text)) for text in texts]
     for document in documents[:20]:
         chain.judge(document)

@@ -61,7 +61,7 @@ def clean_page_of(place: Path) -> Callable[..., Iterable[Page]]:
         "dataclasses": dataclasses,
         "_get_sentences": lambda line: range(count_sentences(line)),
     }
-    exec(compile(ast.Module(wanted, []), str(place), "exec"), space)  # noqa: S102  # the program that is compared
+    exec(compile(ast.Module([*wanted], []), str(place), "exec"), space)  # noqa: S102  # the program that is compared
     found: Callable[..., Iterable[Page]] = space["clean_page"]
     return found
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 _IPV4 = re.compile(r"[0-9](?<![\w.].)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?!\w|\.\d)", re.ASCII)
-_IPV6 = re.compile(r"[23](?<![\w:.].)[0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?![0-9A-Fa-f:])", re.ASCII)
+_IPV6 = re.compile(r"[23](?<![\w:.].)[0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,35}(?![0-9A-Fa-f:])", re.ASCII)
 _IPV4_SIGN, _IPV6_SIGN = re.compile(r"\.[0-9]{1,3}\."), re.compile(r":[0-9A-Fa-f:]")
 """What is in every one, and in few texts."""
 _WORD = re.compile(r"\w", re.ASCII)

@@ -38,6 +38,7 @@ _NATIONAL = re.compile(
     re.ASCII,
 )
 _GROUP_END = re.compile(r"[0-9](?![0-9])")
+_VOLUME = re.compile(rf"[0-9],[{SPACES}]?\Z")
 _GROUPED = re.compile(rf"[0-9][{SPACES}]\Z")
 _LEAST = 8
 """Digits of an international number."""
@@ -114,6 +115,12 @@ def _is_national(text: str, found: re.Match[str]) -> bool:
         return False
     if " " in marks and _GROUPED.search(text, max(0, found.start() - 2), found.start()):
         return False  # 2.002 319 304 3622
+    if (
+        " " in marks
+        and len(marks) > 1
+        and _VOLUME.search(text, max(0, found.start() - 3), found.start())
+    ):
+        return False  # 7, 259-264 1970
     number = re.split("[x#e]", found[0], maxsplit=1)[0]
     return _is_valid(number, "US")
 

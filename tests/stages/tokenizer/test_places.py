@@ -53,6 +53,7 @@ def file_of(name: str) -> tuple[bytes, TokenizerKind]:
     return data, kind_of_file(name)
 
 
+SENTENCEPIECE = TokenizerKind.SENTENCEPIECE
 NAMES = (
     *FILES,
     "metaspace-first",
@@ -146,6 +147,29 @@ def test_a_document_of_one_section_has_the_ids_of_its_text(name: str) -> None:
         plain, first = np.zeros(2, np.bool_), np.ones(2, np.bool_)
         found = encoder.encode(Sections([text, text], plain, first), dtype=alone.dtype)
         assert [ids.tolist() for ids in found.parts()] == [alone.tolist()] * 2
+
+
+THOUGHT = "A:<think>the end</think> of it<think></think>and <think> so"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if kind_of_file(name) is not SENTENCEPIECE])
+def test_behind_a_piece_that_is_cut_out_a_section_begins_as_the_library_has_it(name: str) -> None:
+    library = tokenizers.Tokenizer.from_str(file_of(name)[0].decode())
+    library.post_processor = None
+    marks = [tokenizers.AddedToken(mark, normalized=False) for mark in ("<think>", "</think>")]
+    library.add_tokens(marks)
+    data, kind = library.to_str().encode(), TokenizerKind.HUGGING_FACE
+    found = describe(data, kind, name=name)
+    number = min(found.controls)
+    ids = {"eos": number, "pad": number, **find_roles(found, SpecialPieces(), name=name).ids}
+    encoder = MarkupEncoder(existing_tokenizer(data, kind, ids, name=name))
+    wanted = library.encode(THOUGHT, add_special_tokens=False).ids
+    for begin in ("", "A:", "A:<think>", "A:<think>the end</think>", "A:<think>the end</think> of"):
+        for markup in (True, False):
+            sections = [part for part in (begin, THOUGHT.removeprefix(begin)) if part]
+            parts = Sections(sections, np.full(len(sections), markup))
+            assert encoder.encode(parts, dtype=np.dtype(np.int32)).ids.tolist() == wanted
+            assert np.concatenate(encoder.encode_by_library(parts)).tolist() == wanted
 
 
 def test_only_tokenizers_that_put_something_there_vary() -> None:

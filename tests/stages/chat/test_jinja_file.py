@@ -114,6 +114,12 @@ def test_what_begins_turns_is_written_and_the_first_is_left_to_the_framing(writt
     assert not JinjaTemplate(source.replace(written, "''"), EOS, bos_token=BOS).is_begun
 
 
+def test_only_the_piece_itself_is_left_to_the_framing() -> None:
+    source = "{{ bos_token }}<<s>>{% generation %}{{ messages[0].content }}{% endgeneration %}<s></s>"
+    found = render(JinjaTemplate(source, "</s>", bos_token=BOS), [ChatTurn("user", "a")])
+    assert found == [("<<s>>", M), ("a", L), ("<s>", M)]
+
+
 def test_what_would_begin_turns_with_nothing_is_refused() -> None:
     with pytest.raises(
         ConfigError, match="writes bos_token between turns, where it would be empty; set"

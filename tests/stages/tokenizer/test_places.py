@@ -21,6 +21,8 @@ from stages.tokenizer.roles import SpecialPieces, find_roles
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file, model_of, texts
 
 META = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+LEGACY = {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": True}
+"""As files of older versions have it, which says `always`."""
 STRIPPED = {
     "type": "Sequence",
     "normalizers": [{"type": "NFKC"}, {"type": "Strip", "strip_left": True, "strip_right": True}],
@@ -39,6 +41,7 @@ def file_of(name: str) -> tuple[bytes, TokenizerKind]:
     made = {
         "metaspace-first": lambda: _metaspace("first"),
         "metaspace-never": lambda: _metaspace("never"),
+        "metaspace-legacy": lambda: changed(data_of("t5"), pre_tokenizer=LEGACY),
         "metaspace-words": lambda: _metaspace("always", {"type": "WhitespaceSplit"}),
         "metaspace-stripped": lambda: changed(_metaspace("always"), normalizer=STRIPPED),
         "gpt2-prefixed": lambda: changed(
@@ -53,11 +56,11 @@ def file_of(name: str) -> tuple[bytes, TokenizerKind]:
     return data, kind_of_file(name)
 
 
-SENTENCEPIECE = TokenizerKind.SENTENCEPIECE
 NAMES = (
     *FILES,
     "metaspace-first",
     "metaspace-never",
+    "metaspace-legacy",
     "metaspace-words",
     "metaspace-stripped",
     "gpt2-prefixed",
@@ -149,27 +152,76 @@ def test_a_document_of_one_section_has_the_ids_of_its_text(name: str) -> None:
         assert [ids.tolist() for ids in found.parts()] == [alone.tolist()] * 2
 
 
+HUGGING_FACE = [name for name in NAMES if kind_of_file(name) is TokenizerKind.HUGGING_FACE]
 THOUGHT = "A:<think>the end</think> of it<think></think>and <think> so"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if kind_of_file(name) is not SENTENCEPIECE])
-def test_behind_a_piece_that_is_cut_out_a_section_begins_as_the_library_has_it(name: str) -> None:
+@cache
+def marked(name: str) -> tuple[tokenizers.Tokenizer, MarkupEncoder]:
+    """Return the library of a file with marks of thoughts and of turns, and its encoder."""
     library = tokenizers.Tokenizer.from_str(file_of(name)[0].decode())
     library.post_processor = None
     marks = [tokenizers.AddedToken(mark, normalized=False) for mark in ("<think>", "</think>")]
     library.add_tokens(marks)
+    library.add_special_tokens([tokenizers.AddedToken("<|x|>", normalized=False, special=True)])
     data, kind = library.to_str().encode(), TokenizerKind.HUGGING_FACE
     found = describe(data, kind, name=name)
-    number = min(found.controls)
-    ids = {"eos": number, "pad": number, **find_roles(found, SpecialPieces(), name=name).ids}
-    encoder = MarkupEncoder(existing_tokenizer(data, kind, ids, name=name))
+    number = found.marks["<|x|>"]
+    ids = {**find_roles(found, SpecialPieces(), name=name).ids, "eos": number, "pad": number}
+    return library, MarkupEncoder(existing_tokenizer(data, kind, ids, name=name))
+
+
+def encoded(encoder: MarkupEncoder, sections: Sections) -> list[int]:
+    """Return the ids of sections, which are those of the library alone."""
+    found = encoder.encode(sections, dtype=np.dtype(np.int32)).ids.tolist()
+    assert np.concatenate(encoder.encode_by_library(sections)).tolist() == found
+    return found
+
+
+@pytest.mark.parametrize("name", HUGGING_FACE)
+def test_behind_a_piece_that_is_cut_out_a_section_begins_as_the_library_has_it(name: str) -> None:
+    library, encoder = marked(name)
     wanted = library.encode(THOUGHT, add_special_tokens=False).ids
-    for begin in ("", "A:", "A:<think>", "A:<think>the end</think>", "A:<think>the end</think> of"):
+    head = "A:<think>the end</think>"
+    for begin in ("", "A:", "A:<think>", head, f"{head} of"):
         for markup in (True, False):
             sections = [part for part in (begin, THOUGHT.removeprefix(begin)) if part]
-            parts = Sections(sections, np.full(len(sections), markup))
-            assert encoder.encode(parts, dtype=np.dtype(np.int32)).ids.tolist() == wanted
-            assert np.concatenate(encoder.encode_by_library(parts)).tolist() == wanted
+            assert encoded(encoder, Sections(sections, np.full(len(sections), markup))) == wanted
+
+
+@pytest.mark.parametrize("name", HUGGING_FACE)
+@pytest.mark.parametrize("text", ["the", " the end", "  the ", "the<think> end", "the\n", ""])
+def test_between_special_pieces_a_section_is_as_the_library_has_it(name: str, text: str) -> None:
+    library, encoder = marked(name)
+    for begin, end in (("<|x|>", "<|x|>"), ("A:<|x|>", "<|x|>\nA:"), ("<|x|>", "")):
+        wanted = library.encode(f"{begin}{text}{end}", add_special_tokens=False).ids
+        parts = [(begin, True), (text, False), (end, True)]
+        texts, markup = zip(*(part for part in parts if part[0]), strict=True)
+        assert encoded(encoder, Sections(texts, np.array(markup))) == wanted
+
+
+def test_a_piece_that_a_content_spells_out_is_text() -> None:
+    _, encoder = marked("llama-json")
+    plain = np.zeros(2, np.bool_)
+    spelled = encoder.spell(np.array(encoded(encoder, Sections(["a<|x|>", "the"], plain))))
+    assert spelled.tobytes() == b" a<|x|>the"
+    plain_text = encoder.spell(np.array(encoded(encoder, Sections(["a<think>", "the"], plain))))
+    assert plain_text.tobytes() == b" a<think> the"
+
+
+def test_the_same_markup_has_other_ids_at_another_place() -> None:
+    _, encoder = marked("llama-json")
+    for _ in range(2):
+        for before, said in (([], b" the"), (["a"], b" athe"), (["a<|x|>"], b" a<|x|> the")):
+            sections = Sections([*before, "the"], np.ones(len(before) + 1, np.bool_))
+            assert encoder.spell(np.array(encoded(encoder, sections))).tobytes() == said
+
+
+def test_a_section_alone_begins_as_a_text() -> None:
+    _, encoder = marked("metaspace-first")
+    for alone, said in ((True, b"<|x|> the"), (False, b"<|x|>the")):
+        sections = Sections(["<|x|>", "the"], np.array([True, False]), alone=np.array([False, alone]))
+        assert encoder.spell(np.array(encoded(encoder, sections))).tobytes() == said
 
 
 def test_only_tokenizers_that_put_something_there_vary() -> None:

@@ -13,7 +13,6 @@ docs/benchmarks.md says why it is this detector.
 """
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -21,6 +20,7 @@ from pydantic import Field, model_validator
 
 from stages.errors import ConfigError, DataError
 from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge
+from stages.filtering.libraries import installed
 
 PACKAGE = "py3langid"
 EXTRA = "language"
@@ -68,12 +68,7 @@ def detector_here() -> str:
     Raises:
         ConfigError: there is none.
     """
-    try:
-        return f"{PACKAGE} {version(PACKAGE)}"
-    except PackageNotFoundError as error:
-        raise ConfigError(
-            f"needs {PACKAGE}, which is not installed; pip install 'shardmill[{EXTRA}]'"
-        ) from error
+    return installed(PACKAGE, EXTRA)
 
 
 def load_detector() -> _Identifier:

@@ -16,10 +16,9 @@ import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol, cast
 
-from stages.errors import ConfigError
+from stages.filtering.libraries import installed
 
 PACKAGE, EXTRA = "phonenumbers", "pii"
 SPACES = " \u00a0\u2007\u2009\u202f"
@@ -68,13 +67,7 @@ def library_here() -> str:
     Raises:
         ConfigError: there is none.
     """
-    try:
-        return f"{PACKAGE} {version(PACKAGE)}"
-    except PackageNotFoundError as error:
-        raise ConfigError(
-            f"phone numbers need {PACKAGE}, which is not installed; pip install 'shardmill[{EXTRA}]', or"
-            ' leave "phone" out of find'
-        ) from error
+    return installed(PACKAGE, EXTRA, what="phone numbers", otherwise=', or leave "phone" out of find')
 
 
 @cache

@@ -173,7 +173,7 @@ def marked(name: str) -> tuple[tokenizers.Tokenizer, MarkupEncoder]:
 
 def encoded(encoder: MarkupEncoder, sections: Sections) -> list[int]:
     """Return the ids of sections, which are those of the library alone."""
-    found = encoder.encode(sections, dtype=np.dtype(np.int32)).ids.tolist()
+    found: list[int] = encoder.encode(sections, dtype=np.dtype(np.int32)).ids.tolist()
     assert np.concatenate(encoder.encode_by_library(sections)).tolist() == found
     return found
 

@@ -32,7 +32,7 @@ from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.normalization import changes_text
-from stages.tokenizer.places import Place
+from stages.tokenizer.places import TextPlace
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
@@ -127,7 +127,7 @@ class Tokenizer:
             ).parts()
         return found
 
-    def at(self, _: Place) -> "Tokenizer":
+    def at(self, _: TextPlace) -> "Tokenizer":
         """Return the tokenizer for a part of a document: the same, which puts no space anywhere."""
         return self
 

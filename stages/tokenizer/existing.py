@@ -26,7 +26,7 @@ from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.framing import BEGIN, are_own
 from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingface
 from stages.tokenizer.normalization import changed_samples
-from stages.tokenizer.places import Place
+from stages.tokenizer.places import TextPlace
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
 from stages.tokenizer.special import num_reserved
@@ -71,7 +71,7 @@ class OpenTokenizer(Protocol):
         """Return the same from the file's own library alone."""
         ...
 
-    def at(self, place: Place) -> "OpenTokenizer":
+    def at(self, place: TextPlace) -> "OpenTokenizer":
         """Return the file as it encodes a part of a document at a place."""
         ...
 
@@ -124,7 +124,7 @@ class ExistingTokenizer:
         self.unk = file.unk
         self.writes_all = file.writes_all
         self.cuts_out, self.by_words = file.cuts_out(), file.by_words
-        self._placed: dict[Place, ExistingTokenizer] = {}
+        self._placed: dict[TextPlace, ExistingTokenizer] = {}
         self._special = np.zeros(file.size, np.bool_)
         self._special[[n for n in special_ids.values() if n != file.unk]] = guarded
 
@@ -171,7 +171,7 @@ class ExistingTokenizer:
         """Return what ids spell; special ids give nothing, what is no UTF-8 gives U+FFFD."""
         return [self._bare(self._spelling.spell(row).tobytes().decode(errors="replace")) for row in ids]
 
-    def at(self, place: Place) -> "ExistingTokenizer":
+    def at(self, place: TextPlace) -> "ExistingTokenizer":
         """Return the same for a part of a document at a place."""
         if place not in self._placed:
             file = self._file.at(place)

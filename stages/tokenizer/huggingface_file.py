@@ -26,7 +26,7 @@ from stages.tokenizer.huggingface_content import (
     spelled_by,
 )
 from stages.tokenizer.huggingface_places import placed, puts_a_space_to_words
-from stages.tokenizer.places import Before, Place
+from stages.tokenizer.places import Before, TextPlace
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
@@ -89,7 +89,7 @@ class HuggingFaceFile:
         written: str,
         plain: "HuggingFaceFile | None" = None,
     ) -> None:
-        self._places: dict[Place, HuggingFaceFile] = {}
+        self._places: dict[TextPlace, HuggingFaceFile] = {}
         self._library = library
         self._written = written
         self._name = name
@@ -132,14 +132,14 @@ class HuggingFaceFile:
                 )
         return cls(library, content, special, name=name, written=written, plain=plain)
 
-    def at(self, place: Place) -> "HuggingFaceFile":
+    def at(self, place: TextPlace) -> "HuggingFaceFile":
         """Return the file as it encodes a part of a document at a place."""
         if place not in self._places:
             written = placed(self._written, place)
             self._places[place] = self if written == self._written else self._placed(written, place)
         return self._places[place]
 
-    def _placed(self, written: str, place: Place) -> "HuggingFaceFile":
+    def _placed(self, written: str, place: TextPlace) -> "HuggingFaceFile":
         library, name, plain = _load(written, name=self._name), self._name, self._plain
         content, special = self._content, self._special
         found = HuggingFaceFile(library, content, special, name=name, written=written, plain=plain)
@@ -287,7 +287,7 @@ class _Continued(HuggingFaceFile):
     """
 
     def behind(
-        self, base: HuggingFaceFile, place: Place, *, begun: HuggingFaceFile | None
+        self, base: HuggingFaceFile, place: TextPlace, *, begun: HuggingFaceFile | None
     ) -> "_Continued":
         """Set the file at the beginning of documents, and what encodes a first word; return this."""
         self._base, self._place, self._begun = base, place, begun
@@ -314,8 +314,8 @@ class _Continued(HuggingFaceFile):
             if cut is None:
                 yield self._by_words(text)
                 continue
-            ended = self._base.at(Place(Before.TEXT, ends=True))
-            behind = self._base.at(Place(Before.SPECIAL, self._place.ends))
+            ended = self._base.at(TextPlace(Before.TEXT, ends=True))
+            behind = self._base.at(TextPlace(Before.SPECIAL, self._place.ends))
             head = ended.encode_by_library([text[: cut.start()]] if cut.start() else [])
             yield np.concatenate([*head, *behind.encode_by_library([text[cut.start() :]])])
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import orjson
 
 from stages.tokenizer.huggingface_content import types_in
-from stages.tokenizer.places import Before, Place
+from stages.tokenizer.places import Before, TextPlace
 
 _WORDS = "WhitespaceSplit"
 _PUT: Mapping[Before, tuple[str, ...]] = {
@@ -25,7 +25,7 @@ _PUT: Mapping[Before, tuple[str, ...]] = {
 """With which schemes Metaspace puts a space."""
 
 
-def placed(written: str, place: Place) -> str:
+def placed(written: str, place: TextPlace) -> str:
     """Return a file as it encodes a part of a document at a place."""
     file = orjson.loads(written)
     before = (file["normalizer"], file["pre_tokenizer"])
@@ -42,7 +42,7 @@ def puts_a_space_to_words(written: str) -> bool:
     return {_WORDS, "Metaspace"} <= types
 
 
-def _normalizer(part: object, place: Place) -> object:
+def _normalizer(part: object, place: TextPlace) -> object:
     if not isinstance(part, Mapping):
         return part
     own = dict(part)
@@ -58,7 +58,7 @@ def _normalizer(part: object, place: Place) -> object:
     return own
 
 
-def _pre_tokenizer(part: object, place: Place) -> object:
+def _pre_tokenizer(part: object, place: TextPlace) -> object:
     if not isinstance(part, Mapping):
         return part
     own = dict(part)

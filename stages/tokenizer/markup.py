@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from stages.pieces import Pieces
 from stages.tokenizer.existing import SPACE, RunTokenizer
-from stages.tokenizer.places import EVERY, WHOLE, Before, Place
+from stages.tokenizer.places import EVERY, WHOLE, Before, TextPlace
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 
 _KEPT = ("eos", "bos", "cls", "sep", "reserved_")
@@ -60,7 +60,7 @@ class _Part(NamedTuple):
 
     text: str
     is_markup: bool
-    place: Place
+    place: TextPlace
     tokenizer: RunTokenizer
     """For this place."""
 
@@ -119,7 +119,7 @@ class MarkupEncoder:
         self.tokenizer = tokenizer
         self._guard = tokenizer if guard is None else guard
         self._guards_answers = guards_answers
-        self._known: dict[tuple[str, Place], NDArray[np.integer]] = {}
+        self._known: dict[tuple[str, TextPlace], NDArray[np.integer]] = {}
 
     def encode(self, sections: Sections, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the ids of sections, of `dtype`."""
@@ -184,7 +184,7 @@ class MarkupEncoder:
         parts = self._parts(sections)
         return [part.tokenizer.decode([own])[0] for own, part in zip(ids, parts, strict=True)]
 
-    def places(self, sections: Sections) -> list[Place]:
+    def places(self, sections: Sections) -> list[TextPlace]:
         """Return where in its document each section is."""
         return [part.place for part in self._parts(sections)]
 
@@ -214,7 +214,7 @@ class MarkupEncoder:
             if not begins[n] and not alone[n]:
                 before = Before.SPECIAL if borders[n - 1].ends_apart else Before.TEXT
             ends = n + 1 == size or begins[n + 1] or borders[n + 1].begins_apart
-            place = Place(before, ends)
+            place = TextPlace(before, ends)
             found.append(_Part(text, is_markup, place, tokenizer.at(place)))
         return found
 
@@ -248,7 +248,7 @@ class MarkupEncoder:
         for n, text in enumerate(texts):
             before = part.place.before if n == 0 else Before.SPECIAL
             ends = part.place.ends if n == len(texts) - 1 else True
-            tokenizer = self.tokenizer.at(Place(before, ends))
+            tokenizer = self.tokenizer.at(TextPlace(before, ends))
             atoms.append(_Atom(text, self._controls.get(text), tokenizer))
         return atoms
 

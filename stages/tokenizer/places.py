@@ -20,7 +20,7 @@ class Before(Enum):
     TEXT = "text"
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """Where a part of a document is."""
 
     before: Before = Before.START
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     """Whether the document or a special piece follows, and no text."""
 
 
-WHOLE = Place()
+WHOLE = TextPlace()
 """Of a text that is a document by itself."""
-EVERY = tuple(Place(before, ends) for before in Before for ends in (True, False))
+EVERY = tuple(TextPlace(before, ends) for before in Before for ends in (True, False))
 """All places."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
-from stages.tokenizer.places import WHOLE, Before, Place
+from stages.tokenizer.places import WHOLE, Before, TextPlace
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
@@ -74,7 +74,7 @@ class SentencePieceFile:
         plain: sentencepiece.SentencePieceProcessor,
         *,
         words: bool,
-        place: Place = WHOLE,
+        place: TextPlace = WHOLE,
     ) -> None:
         self._own = own
         self._left = _DIGIT * (place.before is Before.TEXT)
@@ -117,7 +117,7 @@ class SentencePieceFile:
             found = found.removesuffix(SPACE_SYMBOL).removesuffix(self._right)
         return found.replace(SPACE_SYMBOL, " ")
 
-    def at(self, place: Place) -> "SentencePieceFile":
+    def at(self, place: TextPlace) -> "SentencePieceFile":
         """Return the model as it encodes a part of a document at a place."""
         if place.before is not Before.TEXT and place.ends:
             return self

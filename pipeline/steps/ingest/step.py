@@ -1,9 +1,8 @@
 """Ingest: every file, or bundle of small ones, part by part, as cleaned documents."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 
 from pydantic import Field
 
@@ -11,7 +10,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
 from pipeline.inputs.bundles import BUNDLES, Bundle, bundles_of
-from pipeline.inputs.files import InputFile, fields_of
+from pipeline.inputs.files import fields_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.filters import decisive_filters, filter_warnings
 from pipeline.run_file.fingerprints import Some, fingerprint_of
@@ -25,6 +24,7 @@ from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.recount import recount_ingested
 from pipeline.steps.ingest.roles import require_learned_roles, unused_roles
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
+from pipeline.steps.ingest.versions import libraries_of, readers_of, templates_of, unquoted_of
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.step import (
@@ -41,15 +41,11 @@ from pipeline.steps.step import (
 )
 from pipeline.steps.units import UnitSize
 from pipeline.system.printable import show_bytes
-from stages.chat.rendering import template_version
 from stages.dedup.normalization import unicode_version
 from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
-from stages.reading.delimiters import Quoting
 from stages.reading.noticed import notice_warnings, said_of_notice
-from stages.reading.reader import StreamReader, TextSplit
-from stages.reading.table import reader_of
 
 BATCH_FACTOR = 6
 """Of a batch of documents and the row group that it becomes."""
@@ -112,51 +108,12 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "sources": {source.name: Some(source, _SOURCE) for source in file.file_sources},
         "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
         "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
-        **({"libraries": libraries} if (libraries := _libraries(scope.inputs)) else {}),
-        **({"readers": readers} if (readers := _readers(scope.inputs)) else {}),
-        **({"without quotes": unquoted} if (unquoted := _unquoted(file, scope.inputs)) else {}),
+        **({"libraries": libraries} if (libraries := libraries_of(scope.inputs)) else {}),
+        **({"readers": readers} if (readers := readers_of(scope.inputs)) else {}),
+        **({"without quotes": unquoted} if (unquoted := unquoted_of(file, scope.inputs)) else {}),
         **({"compared": compared} if (compared := _compared(file)) else {}),
-        **({"templates": templates} if (templates := _templates(file)) else {}),
+        **({"templates": templates} if (templates := templates_of(file)) else {}),
     }
-
-
-def _libraries(files: Iterable[InputFile]) -> dict[str, str]:
-    """Return the versions of what else reads some files, by name; most files need none."""
-    readers = {reader_of(file.path, TextSplit.FILE) for file in files}
-    names = {library.name for reader in readers if reader for library in reader.libraries}
-    return {name: _version(name) for name in sorted(names)}
-
-
-def _readers(files: Iterable[InputFile]) -> dict[str, int]:
-    """Return the versions of the readers of some files, by name; the first version adds nothing."""
-    readers = {reader_of(file.path, TextSplit.FILE) for file in files}
-    return {one.name: one.version for one in readers if one and one.version > 1}
-
-
-def _templates(file: RunFile) -> dict[str, int]:
-    """Return the versions of what writes dialogues, by source; the first version adds nothing."""
-    found = {source.name: template_version(source.chat) for source in file.sources if source.chat}
-    return {name: number for name, number in found.items() if number > 1}
-
-
-def _unquoted(file: RunFile, files: Iterable[InputFile]) -> dict[str, list[str]]:
-    """Return by source the formats of delimited text in which a quote means nothing; most have none."""
-    declared = {source.name: source.quoting for source in file.sources}
-    found: dict[str, set[str]] = {}
-    for one in files:
-        reader = reader_of(one.path, TextSplit.FILE)
-        usual = reader.quoting if isinstance(reader, StreamReader) else None
-        if reader is not None and usual and (declared.get(one.source) or usual) is Quoting.NONE:
-            found.setdefault(one.source, set()).add(reader.name)
-    return {source: sorted(names) for source, names in sorted(found.items())}
-
-
-def _version(package: str) -> str:
-    """Return the version of a package; a run may be verified where one of its libraries is not."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _unit_settings(file: RunFile) -> Some:
@@ -189,7 +146,7 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     file = scope.file
     common = [INGEST.version, BUNDLES, _unit_settings(file), _signatures(file)]
     common += [compared] if (compared := _compared(file)) else []
-    templates = _templates(file)
+    templates = templates_of(file)
     by_source = {
         source.name: [
             *common,
@@ -204,9 +161,9 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
             [
                 *by_source[bundle.source],
                 [[bundle.source, one.path, one.digest] for one in bundle.files],
-                *([libraries] if (libraries := _libraries(bundle.files)) else []),
-                *([readers] if (readers := _readers(bundle.files)) else []),
-                *([unquoted] if (unquoted := _unquoted(file, bundle.files)) else []),
+                *([libraries] if (libraries := libraries_of(bundle.files)) else []),
+                *([readers] if (readers := readers_of(bundle.files)) else []),
+                *([unquoted] if (unquoted := unquoted_of(file, bundle.files)) else []),
             ]
         )
         for bundle in _bundles(scope)

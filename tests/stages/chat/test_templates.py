@@ -69,6 +69,14 @@ def test_mistral_puts_the_system_before_the_last_user_and_leaves_both_ends_to_fr
     ]
 
 
+def test_mistral_takes_spaces_alone_from_the_end_of_an_answer() -> None:
+    turns = [ChatTurn("user", " a "), ChatTurn("assistant", " b\n  "), ChatTurn("user", "c")]
+    found = [text for text, flags in sections("mistral", turns) if flags & A]
+    assert found == [" a ", " b\n", "c"]
+    empty = [ChatTurn("system", ""), ChatTurn("user", "a")]
+    assert sections("mistral", empty) == [("[INST]", M), ("a", A), ("[/INST]", M)]
+
+
 def test_mistral_closes_with_a_user_too() -> None:
     assert (
         "".join(part.text for part in sections("mistral", TURNS[:2])) == "[INST]Be kind.\n\n Hi\n[/INST]"

@@ -3,7 +3,7 @@
 import pytest
 
 from stages.chat.config import ChatConfig
-from stages.chat.dialogue import ChatTurn
+from stages.chat.dialogue import ChatTurn, dialogue_of
 from stages.chat.jinja_file import JinjaTemplate
 from stages.chat.rendering import begins_with, never_learns_end, spelled_pieces
 from stages.chat.template import LEARNED, MARKUP, SPOKEN
@@ -114,3 +114,28 @@ def test_a_tokenizer_should_have_what_begins_turns() -> None:
     assert spelled_pieces(chat) == ["<s>", "<|assistant|>", "<|end|>", "<|user|>"]
     assert begins_with(chat) is None
     assert begins_with(ChatConfig(template="jinja", jinja=f"{BOS}{TOLD}", bos_token=BOS)) == BOS
+
+
+@pytest.mark.parametrize(
+    ("has", "gets"),
+    [
+        ({"reasoning": "a"}, {"reasoning": "a", "thinking": "a", "reasoning_content": "a"}),
+        ({"thinking": "a"}, {"thinking": "a", "reasoning_content": "a"}),
+        ({"reasoning_content": "a"}, {"thinking": "a", "reasoning_content": "a"}),
+        (
+            {"thinking": "b", "reasoning_content": "a"},
+            {"thinking": "b", "reasoning_content": "a"},
+        ),
+        (
+            {"thinking": "b", "reasoning": "c"},
+            {"thinking": "b", "reasoning": "c", "reasoning_content": "b"},
+        ),
+        ({}, {}),
+    ],
+)
+def test_templates_get_what_was_thought_as_transformers_hands_it_over(
+    has: dict[str, str], gets: dict[str, str]
+) -> None:
+    (turn,) = dialogue_of([{"role": "assistant", "content": "x", **has}])
+    given = turn.for_template()
+    assert {name: given[name] for name in given if name not in ("role", "content", "weight")} == gets

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import NoDialogueError, dialogue_of
-from stages.columns import Drop
-from stages.reading.cells import read_rows
+from stages.columns import Drop, DropReason
+from stages.reading.cells import check_columns, read_rows
 from stages.reading.fields import document_of
 from stages.reading.lines import Line
 from stages.reading.messages import messages_of, turns_of
@@ -48,7 +48,7 @@ def of_table(record: dict[str, Any], fields: FieldMapping) -> object:
 @given(talks)
 def test_a_string_of_json_gives_the_turns_of_the_list(talk: list[dict[str, str]]) -> None:
     wanted = dialogue_of([*talk])
-    for text in (json.dumps(talk), json.dumps(talk, ensure_ascii=False, indent=1)):
+    for text in (json.dumps(talk), f" \n{json.dumps(talk, ensure_ascii=False, indent=1)}"):
         assert messages_of(text) == talk
         assert of_record({"messages": text}, MESSAGES) == wanted
         assert of_table({"messages": text}, MESSAGES) == wanted
@@ -70,6 +70,7 @@ def test_strings_of_all_types_are_read(text_type: pa.DataType) -> None:
     column = pa.array([json.dumps(TALK)], text_type)
     for one in (column, column.cast(pa.string()).dictionary_encode()):
         batch = pa.RecordBatch.from_arrays([one], ["messages"])
+        check_columns(batch.schema, MESSAGES, name="x", key="sources.a")
         (found,) = read_rows(batch, MESSAGES, first=0, max_bytes=1 << 20)
         assert not isinstance(found, Drop)
         assert found.turns == dialogue_of([*TALK])
@@ -104,3 +105,13 @@ def test_what_is_missing_of_a_pair_is_told_by_its_field() -> None:
     assert not isinstance(whole, Drop)
     assert isinstance(drop, Drop)
     assert drop.detail == "column 'completion' is null"
+
+
+def test_a_pair_is_as_long_as_both_of_it() -> None:
+    batch = pa.RecordBatch.from_pylist([{"prompt": json.dumps(TALK), "completion": json.dumps(TALK)}])
+    size = len(json.dumps(TALK))
+    (found,) = read_rows(batch, PAIR, first=0, max_bytes=size + 20)
+    assert isinstance(found, Drop)
+    assert found.reason is DropReason.TOO_LARGE
+    (found,) = read_rows(batch, PAIR, first=0, max_bytes=3 * size)
+    assert not isinstance(found, Drop)

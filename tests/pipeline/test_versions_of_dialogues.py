@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from pipeline.inputs.files import InputFile
+from pipeline.planning.existing import find_tokenizer
+from pipeline.planning.plan import plan_steps
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session
 from stages.chat import rendering
 from tests.stages.chat.chat_files import JINJA, chat_run, chat_tokenizer, dialogues, write_lines
 from tests.stages.tokenizer.existing_files import data_of
@@ -18,7 +20,7 @@ Plan = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    """Return what plans a run over dialogues, or over texts, and gives what their steps depend on."""
+    """Return what plans a run over one source, and gives fingerprints of steps and units."""
     (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(3))))
     (tmp_path / "tokenizer.json").write_bytes(chat_tokenizer())
     (tmp_path / "llama.json").write_bytes(data_of("llama-json"))
@@ -28,8 +30,13 @@ def plan(tmp_path: Path) -> Plan:
         content = chat_run("chatml", **({"tokenizer": tokenizer} if tokenizer else {}))
         content["sources"] = [{"name": "s", "paths": ["a.jsonl"], **source}]
         file = resolve_chats(RunFile.model_validate(content), tmp_path)
-        states = plan_session(RunRequest(file, tmp_path, tmp_path / "run", 0))
-        return {one.step.name: repr(one.step.config) for one in states}
+        inputs = [InputFile("s", "a.jsonl", tmp_path / "a.jsonl", 100, "00")]
+        steps = plan_steps(file, inputs, find_tokenizer(file, tmp_path))
+        return {
+            step.name: step.fingerprint + "".join(step.units.values())
+            for step in steps
+            if step.name in ("ingest", "tokenize")
+        }
 
     return planned
 
@@ -43,6 +50,7 @@ def test_ingest_is_made_again_where_a_template_writes_otherwise(
     monkeypatch.setattr(rendering, "JINJA_VERSION", 1)
     before = plan(source)
     assert (before["ingest"] != now["ingest"]) is changed
+    assert (before["ingest"][32:] != now["ingest"][32:]) is changed, "of the units"
     monkeypatch.setattr(rendering, "JINJA_VERSION", 3)
     assert (plan(source)["ingest"] != now["ingest"]) is changed
 

@@ -5,8 +5,8 @@
     repeated_characters  characters in lines that stand there before: 0.01 of all but line feeds
     many_lines           line feeds for each word: 0.3 at the most
 
-Lines of white space alone count in none but the last. The paper has the first three, the third with 0.1;
-0.01 and the last, called the list ratio, are of the code that made the data set.
+Lines of white space alone count in none but the last. The paper has the first three, the third with 0.1
+in section 3.6 and 0.01 in table 2; the last, the list ratio, is of the code that made the data set.
 
 Source: Penedo et al. 2024, "The FineWeb datasets: decanting the web for the finest text data at scale",
 section 3.6, arXiv 2406.17557. Verdicts are those of datatrove's filter of that name, given these words.

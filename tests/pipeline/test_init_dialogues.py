@@ -36,6 +36,11 @@ SHAPES: dict[str, tuple[str, Callable[[list[Talk]], str], dict[str, str]]] = {
         _lines(lambda talk: {"prompt": talk[:-1], "completion": talk[-1:]}),
         {"column": "prompt", "completion_column": "completion"},
     ),
+    "pair in capitals": (
+        "a.jsonl",
+        _lines(lambda talk: {"Prompt": talk[:-1], "Completion": talk[-1:]}),
+        {"column": "Prompt", "completion_column": "Completion"},
+    ),
     "pair of json": (
         "a.jsonl",
         _lines(lambda talk: {"prompt": json.dumps(talk[:-1]), "response": json.dumps(talk[-1:])}),
@@ -58,5 +63,6 @@ def test_dialogues_of_every_shape_are_found_and_read(tmp_path: Path, name: str) 
     content, (source,) = init(web)
     assert source["chat"] == {**columns, "template": "chatml"}
     assert content["task"] == "chat"
+    assert content["sources"][0]["unread"] == []
     found = ingested(web)
     assert (found["read"], found["dropped"]) == (len(talks), {})

@@ -99,6 +99,12 @@ def repeated_characters(words: list[str], size: int) -> int:
             "abc\n\nabc\n\nb",
             "paragraph_characters",
         ),
+        (
+            {"max_paragraph_characters": 0.2},
+            "a\nb\n\nc\nd\n\ne",
+            "a\nb\n\na\nb\n\nc",
+            "paragraph_characters",
+        ),
         ({"max_lines": 0.3}, "a\nb\na\nc", "a\na\nb", "lines"),
         ({"max_line_characters": 0.2}, "abcdefgh\nc\n\nc", "ab\nab\nb", "line_characters"),
         ({"max_top": [0.5, 1, 1]}, "ab cd ef gh ij", "ab cd ab cd x", "top_2"),

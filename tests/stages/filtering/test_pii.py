@@ -156,6 +156,8 @@ def test_what_has_another_form_is_left_alone(text: str) -> None:
         ("2606:4700:b055:7e7f:ab10:c6d4:bf24:6cbd: in use", "[IP]: in use"),
         ("2001:4860:4860::8888: timed out", "[IP]: timed out"),
         ("2001:4860:4860::8888:error", "[IP]:error"),
+        ("2606:4700:: is up", "[IP] is up"),
+        ("a@x.com+b@y.com", "[EMAIL]+[EMAIL]"),
         ("2001:4860:4860::8888x", "2001:4860:4860::8888x"),
     ],
 )

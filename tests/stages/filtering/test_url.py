@@ -203,7 +203,7 @@ def test_lines_that_name_no_host_are_counted_and_shown(folder: Path) -> None:
         "2 lines of the lists of domains name no host and block nothing, such as domains.txt line 2:"
         " '@@||two.org^'; domains.txt line 3: 'three.org/x'; see docs/filters.md for the forms"
     )
-    (folder / "domains.txt").write_text("one.org\ntwo.org/x\n")
+    (folder / "domains.txt").write_text("one.org # a note\ntwo.org#x\n")
     assert "1 line of the lists of domains names no host and blocks nothing" in str(
         filter_of(config).warning(config)
     )

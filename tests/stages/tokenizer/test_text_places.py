@@ -15,8 +15,9 @@ import sentencepiece
 import tokenizers
 
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.huggingface_places import placed
 from stages.tokenizer.markup import MarkupEncoder, Sections
-from stages.tokenizer.places import EVERY
+from stages.tokenizer.places import EVERY, Before, TextPlace
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file, model_of, texts
 
@@ -198,6 +199,14 @@ def test_between_special_pieces_a_section_is_as_the_library_has_it(name: str, te
         parts = [(begin, True), (text, False), (end, True)]
         texts, markup = zip(*(part for part in parts if part[0]), strict=True)
         assert encoded(encoder, Sections(texts, np.array(markup))) == wanted
+
+
+def test_files_of_older_versions_say_otherwise_where_a_space_is_put() -> None:
+    written = file_of("metaspace-legacy")[0].decode()
+    assert placed(written, TextPlace(Before.SPECIAL)) == written
+    assert placed(written, TextPlace(Before.TEXT)) != written
+    never = changed(written.encode(), pre_tokenizer={**LEGACY, "add_prefix_space": False}).decode()
+    assert placed(never, TextPlace(Before.TEXT)) == never
 
 
 def test_a_piece_that_a_content_spells_out_is_text() -> None:

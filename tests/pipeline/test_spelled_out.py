@@ -147,6 +147,15 @@ TURNS = {
         {"[INST]", "[/INST]", "</s>"},
         {"[TOOL]"},
     ),
+    "phi": (
+        (
+            "{% for m in messages %}{% if m.role == 'user' %}<|user|>{% elif m.role == 'assistant' %}"
+            "<|assistant|>{% else %}<|system|>{% endif %}\n{% generation %}{{ m.content }}<|end|>"
+            "{% endgeneration %}\n{% endfor %}"
+        ),
+        {"<|user|>", "<|assistant|>", "<|system|>", "<|end|>"},
+        set(),
+    ),
     "tags": (
         (
             "{% for m in messages %}<{{ m.role }}>{% generation %}{{ m.content }}{% endgeneration %}"

@@ -113,6 +113,7 @@ def test_a_tokenizer_should_have_what_begins_turns() -> None:
     chat = ChatConfig(template="jinja", jinja=TOLD, bos_token=BOS)
     assert spelled_pieces(chat) == ["<s>", "<|assistant|>", "<|end|>", "<|user|>"]
     assert begins_with(chat) is None
+    assert begins_with(ChatConfig(template="jinja", jinja=f"x{BOS}{TOLD}", bos_token=BOS)) is None
     assert begins_with(ChatConfig(template="jinja", jinja=f"{BOS}{TOLD}", bos_token=BOS)) == BOS
 
 

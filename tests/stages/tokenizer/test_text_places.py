@@ -194,7 +194,7 @@ def test_behind_a_piece_that_is_cut_out_a_section_begins_as_the_library_has_it(n
 @pytest.mark.parametrize("text", ["the", " the end", "  the ", "the<think> end", "the\n", ""])
 def test_between_special_pieces_a_section_is_as_the_library_has_it(name: str, text: str) -> None:
     library, encoder = marked(name)
-    for begin, end in (("<|x|>", "<|x|>"), ("A:<|x|>", "<|x|>\nA:"), ("<|x|>", "")):
+    for begin, end in (("<|x|>", "<|x|>"), ("A: <|x|>", "<|x|>\nA:"), ("<|x|>", "")):
         wanted = library.encode(f"{begin}{text}{end}", add_special_tokens=False).ids
         parts = [(begin, True), (text, False), (end, True)]
         texts, markup = zip(*(part for part in parts if part[0]), strict=True)

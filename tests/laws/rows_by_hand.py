@@ -23,7 +23,7 @@ from tests.laws.shapes import SHAPES
 from tests.laws.small_tokenizers import TOKENIZERS, Library
 
 _NO_LOSS = -100
-_LEARNED, _MARKUP = 1, 2
+_LEARNED, _MARKUP, _ALONE = 1, 2, 8
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,12 @@ class Encoding:
         self._end, rows = [library.number(known.pieces[roles[1]])], of_rows(chosen.framing)
         self.frame = Frame(begins, self._end) if rows else Frame()
         self._begin = [] if rows else begins
-        self._barred = known.pieces[roles[0]] if roles[0] and not rows else None
-        self._spaced = known.spaced
         self._kept = {name: KEEPS[source.keep] for name, source in chosen.named}
 
     def expected(self, one: Outcome) -> Expected:
         """Return what a run must hold of a document."""
         flags = one.written.flags
-        parts = [self._library.encode(text) for text in one.texts]
-        if flags:
-            sections = zip(one.texts, flags, strict=True)
-            parts = [self._section(text, is_markup=bool(flag & _MARKUP)) for text, flag in sections]
+        parts = self._sections(one.texts, flags or (0,) * len(one.texts))
         parts[0] = [*self._begin, *parts[0]]
         parts[-1] = [*parts[-1], *self._end]
         last = len(parts) - 1
@@ -109,17 +104,21 @@ class Encoding:
             {f"record.{name}": values[name] for name in names},
         )
 
-    def _section(self, text: str, *, is_markup: bool) -> list[int]:
-        """Return the ids of a section of a dialogue; a piece of markup that is set apart is its id."""
-        atoms = self._library.atoms(text, but=self._barred) if is_markup else [text]
-        return [number for atom in atoms for number in self._atom(atom)]
+    def _sections(self, texts: Sequence[str], flags: Sequence[int]) -> list[list[int]]:
+        """Return the ids of the sections of a document; a piece of markup that is set apart is its id.
 
-    def _atom(self, atom: str | int) -> list[int]:
-        """Return the ids of a text; the space that a tokenizer puts before it stands there once."""
-        if isinstance(atom, int):
-            return [atom]
-        has_space = self._spaced and len(atom) > 1
-        return self._library.encode(atom.removeprefix(" ") if has_space else atom)
+        What continues a text has no space that a tokenizer puts before texts.
+        """
+        found, begins = [], True
+        for text, flag in zip(texts, flags, strict=True):
+            begins = begins or bool(flag & _ALONE)
+            ids: list[int] = []
+            for atom in self._library.atoms(text) if flag & _MARKUP else [text]:
+                is_id = isinstance(atom, int)
+                ids += [atom] if isinstance(atom, int) else self._library.encode(atom, begins=begins)
+                begins = is_id
+            found.append(ids)
+        return found
 
 
 def _kept_in(row: Mapping[str, Any], kept: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -83,7 +83,7 @@ def record_of(number: int, text: str, which: int, shape: str, learn: tuple[str, 
         return Given(number, sectioned(text, shape))
     turns = turns_of(text, which)
     parts = parts_of(template, turns, learn) if said_at_all(turns) else []
-    flags = tuple(part.learned + 2 * part.markup for part in parts)
+    flags = tuple(part.learned + 2 * part.markup + 4 * part.answers + 8 * part.alone for part in parts)
     return Given(number, tuple(part.text for part in parts), turns, flags, column_of(template))
 
 

@@ -55,8 +55,6 @@ class SmallTokenizer:
     """Whether it has an id to fill rows with."""
     writes_all: bool = True
     """Whether every text can be written, and parts of it be encoded anew."""
-    spaced: bool = False
-    """Whether it puts a space before every text."""
 
     def framing(self, content: Mapping[str, Any]) -> Roles | None:
         """Return the roles of a framing; None if this file says nothing of it."""
@@ -96,7 +94,6 @@ TOKENIZERS: dict[str, SmallTokenizer] = {
         {"bos": "<s>", "eos": "</s>"},
         special=frozenset(),
         pads=False,
-        spaced=True,
     ),
     "bert": SmallTokenizer(
         "bert.json",
@@ -118,6 +115,10 @@ TOKENIZERS: dict[str, SmallTokenizer] = {
 """Of our own making and of others': SentencePiece models and files of tokenizers."""
 
 
+_NO_PREFIX = b"\x1a\x02\x18\x00"
+"""Behind a model: its normaliser puts no space before texts (normalizer_spec.add_dummy_prefix)."""
+
+
 class Library:
     """The library of a tokenizer's file.
 
@@ -130,6 +131,8 @@ class Library:
         self._model: Any = None
         if path.suffix == ".model":
             self._model = model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+            bare = path.read_bytes() + _NO_PREFIX
+            self._bare = sentencepiece.SentencePieceProcessor(model_proto=bare)
             every = range(model.get_piece_size())
             self._apart = {model.id_to_piece(n): n for n in every if model.is_control(n)}
             return
@@ -141,24 +144,24 @@ class Library:
         found = {**content, "added_tokens": [token for token in added if token not in apart]}
         self._file = tokenizers.Tokenizer.from_str(json.dumps(found))
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, none put around it; what is set apart is text like any other."""
+    def encode(self, text: str, *, begins: bool = True) -> list[int]:
+        """Return the ids of a text, none put around it; what is set apart is text like any other.
+
+        Args:
+            text: it.
+            begins: whether a model may put a space before it.
+        """
         if self._model is not None:
-            ids: list[int] = self._model.encode(text)
+            ids: list[int] = (self._model if begins else self._bare).encode(text)
             return ids
         found = self._file.encode(text, add_special_tokens=False).tokens
         return [
             self.number(piece) for piece in found
         ]  # a file with fewer added pieces numbers them anew
 
-    def atoms(self, text: str, *, but: str | None) -> list[str | int]:
-        """Return a text cut at the pieces that are set apart, with their ids in place of them.
-
-        Args:
-            text: it.
-            but: a piece that is left as text.
-        """
-        pieces = sorted(self._apart.keys() - {but}, key=len, reverse=True)
+    def atoms(self, text: str) -> list[str | int]:
+        """Return a text cut at the pieces that are set apart, with their ids in place of them."""
+        pieces = sorted(self._apart, key=len, reverse=True)
         parts = re.split(f"({'|'.join(map(re.escape, pieces))})", text)
         return [self._apart[part] if number % 2 else part for number, part in enumerate(parts) if part]
 

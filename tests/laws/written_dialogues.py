@@ -4,7 +4,7 @@ Nothing of the program's templates is asked. Each format is a few lines here, fr
 
     chatml    <|im_start|>user\nHi<|im_end|>\n
     llama3    <|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>
-    mistral   [INST] Hi[/INST] Hello</s>[INST] And?[/INST] Yes
+    mistral   [INST]Hi[/INST]Hello</s>[INST]And?[/INST]Yes
     jinja     <<SYS>>\nBe brief.\n<</SYS>>\n\n[INST] Hi [/INST] Hello </s>
 """
 
@@ -42,6 +42,10 @@ class Part(NamedTuple):
     text: str
     learned: bool
     markup: bool = False
+    answers: bool = False
+    """Whether it is a content of a role that is learned, of a template in Jinja."""
+    alone: bool = False
+    """Whether it is encoded as a text by itself."""
 
 
 @dataclass(frozen=True)
@@ -142,15 +146,17 @@ def _mistral(turns: Sequence[Turn], learn: Collection[str]) -> Iterator[Part]:
     system, rounds = _rounds(turns)
     for number, (asked, *answers) in enumerate(rounds, 1):
         is_last = number == len(rounds)
-        before = " "
         yield Part("[INST]", learned=False, markup=True)
-        if is_last and system is not None:
-            yield Part(f" {system}", SYSTEM in learn)
-            before = "\n\n"
-        yield Part(f"{before}{asked}", "user" in learn)
+        if is_last and system and (SYSTEM in learn) == ("user" in learn):
+            yield Part(f"{system}\n\n{asked}", "user" in learn, alone=True)
+        elif is_last and system:
+            yield Part(system, SYSTEM in learn, alone=True)
+            yield Part(f"\n\n{asked}", "user" in learn)
+        else:
+            yield Part(asked, "user" in learn, alone=True)
         yield Part("[/INST]", "user" in learn, markup=True)
         for answer in answers:
-            yield Part(f" {answer.strip()}", "assistant" in learn)
+            yield Part(answer.rstrip(" "), "assistant" in learn, alone=True)
             yield Part("" if is_last else "</s>", "assistant" in learn, markup=True)
 
 
@@ -170,19 +176,22 @@ _JINJA = """\
 
 
 def _jinja(turns: Sequence[Turn], _: Collection[str]) -> Iterator[Part]:
-    """Write what the template does; a content of white space alone cannot be told from markup."""
+    """Write what the template does; a content of white space alone cannot be told from markup.
+
+    A space before a content is of the content.
+    """
     system, rounds = _rounds(turns)
     if system is not None:
         yield Part("<<SYS>>\n", learned=False, markup=True)
         yield Part(system, learned=False, markup=not system.split())
         yield Part("\n<</SYS>>\n\n", learned=False, markup=True)
     for number, (asked, *answers) in enumerate(rounds, 1):
-        yield Part("[INST] ", learned=False, markup=True)
-        yield Part(asked.strip(), learned=False)
+        yield Part("[INST]", learned=False, markup=True)
+        yield Part(f" {asked.strip()}", learned=False, markup=not asked.strip())
         yield Part(" [/INST]", learned=False, markup=True)
         for answer in answers:
-            yield Part(" ", learned=True, markup=True)
-            yield Part(answer.strip(), learned=True)
+            said = bool(answer.strip())
+            yield Part(f" {answer.strip()}", learned=True, markup=not said, answers=said)
             yield Part(" " if number == len(rounds) else " </s>", learned=True, markup=True)
 
 

@@ -29,6 +29,7 @@ PACKAGES = ("pipeline", "shardmill", "stages")
 DATA = {
     "pipeline/inputs/declarations.jsonl.zst",
     "pipeline/inputs/declarations.txt",
+    "stages/filtering/top_level_domains.txt",
     "stages/reading/web_encodings.json",
     "shardmill/py.typed",
     "stages/py.typed",

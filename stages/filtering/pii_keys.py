@@ -3,7 +3,7 @@
     AWS AKIA.. ASIA..    GitHub ghp_.. github_pat_..    GitLab glpat-..    Google AIza..    npm npm_..
     Hugging Face hf_..    Stripe sk_live_.. rk_test_..    JSON web tokens eyJ..
     OpenAI and others    sk- and letters and digits without a hyphen, or sk-proj-, sk-ant-.. and more
-    Slack                xoxb-, xoxp-.. and a number; xapp-
+    Slack                xoxb-, xoxp-.. and a number; xoxo- and three numbers; xapp-
     private keys         in PEM, also with the headers of RFC 1421, and in the armour of OpenPGP
 
 Those that end in EXAMPLE are of documentation, and a private key has 32 characters of base64 in a row. A
@@ -29,7 +29,8 @@ _KEY = re.compile(
     r"|sk-(?=[a-zA-Z]*[0-9])[A-Za-z0-9]{20,200}"
     r"|sk-(?:proj|svcacct|service|admin|None|ant|or|lf|live|test)-"
     r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,200}"
-    r"|xox[abeoprs]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}|xox[ep]\.xox[bp]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}"
+    r"|xox[abeprs]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}|xox[ep]\.xox[bp]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}"
+    r"|xoxo(?:-[0-9]{1,14}){3}-[A-Fa-f0-9]{8,250}"
     r"|xapp-[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-[a-f0-9]{20,100}"
     r"|[rs]k_(?:live|test)_[0-9A-Za-z]{16,250}"
     r"|eyJ[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{10,1000}"

@@ -44,6 +44,9 @@ _GROUPING = re.compile(
 )
 """Between digits: 1 to 3, then groups of 2 or 3, of which the last has 3."""
 _COMMA, _THIN, _NARROW = 0x2C, 0x2009, 0x202F
+_NUMERIC = frozenset(map(ord, "0123456789,"))
+_NOTHING, _OTHER = -1, 0
+"""In place of a character: it is passed over, or it is no part of a number."""
 _CODES = 0x110000
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
@@ -124,9 +127,22 @@ class _Marks(dict[int, str]):
 _MARKS = _Marks()
 
 
+class _Numbers(dict[int, int | None]):
+    """Each character as numbers have it: digits and commas of one width, without what is passed over."""
+
+    def __missing__(self, code: int) -> int | None:
+        folded = int(folding().single[code])
+        passed = folded >= 0 and folding().kinds[folded] == PASSED
+        self[code] = None if passed else folded if folded in _NUMERIC else code
+        return self[code]
+
+
+_NUMBERS = _Numbers()
+
+
 def words_of(text: str) -> list[str]:
     """Return the words of a text: the plain statement of what `fill_words` does on bytes."""
-    words = _GROUPING.sub("", text).translate(_MARKS).split()
+    words = _GROUPING.sub("", text.translate(_NUMBERS)).translate(_MARKS).split()
     kinds = folding().kinds
     begun = (
         next((n for n, one in enumerate(word) if kinds[ord(one)] != MARK), len(word)) for word in words
@@ -248,37 +264,56 @@ def _code_at(data: NDArray[np.uint8], position: int) -> tuple[int, int]:
 
 
 @lean_kernel
-def _groups_digits(data: NDArray[np.uint8], span: tuple[int, int], place: int, after: int) -> bool:
+def _numeric(code: int, tables: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]) -> int:
+    """Return the digit that a character is, `_COMMA` for all that groups digits, or what it is else."""
+    if code in (_THIN, _NARROW):
+        return _COMMA
+    folded = int(tables[0][code])
+    if folded >= 0 and tables[2][folded] == PASSED:
+        return _NOTHING
+    return folded if folded == _COMMA or 0x30 <= folded <= 0x39 else _OTHER  # noqa: PLR2004  # 0 to 9
+
+
+@lean_kernel
+def _groups_digits(
+    data: NDArray[np.uint8],
+    span: tuple[int, int],
+    tables: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]],
+    place: int,
+    after: int,
+) -> bool:
     """Say whether a character groups the digits of a number: the plain statement is `_GROUPING`.
 
     Args:
         data: (B,) bytes.
         span: where the text begins and ends.
+        tables: as in `fill_words`.
         place: where the character begins.
         after: where it ends.
     """
-    code, _ = _code_at(data, place)
-    if code not in (_COMMA, _THIN, _NARROW):
+    if _numeric(_code_at(data, place)[0], tables) != _COMMA:
         return False
-    before = place
-    while before > span[0] and place - before <= 3 and _is_digit(data[before - 1]):  # noqa: PLR2004
+    digits, before = 0, place
+    while before > span[0] and digits <= 3:  # noqa: PLR2004  # digits of the first group
         before -= 1
-    if not 1 <= place - before <= 3:  # noqa: PLR2004  # digits of the first group
+        while data[before] & 0xC0 == 0x80:  # noqa: PLR2004  # in the middle of a character
+            before -= 1
+        found = _numeric(_code_at(data, before)[0], tables)
+        if found in (_COMMA, _OTHER):
+            break
+        digits += int(found != _NOTHING)
+    if not 1 <= digits <= 3:  # noqa: PLR2004
         return False
     while True:
-        end = after
-        while end < span[1] and end - after <= 3 and _is_digit(data[end]):  # noqa: PLR2004
-            end += 1
-        if end - after != 2 or end >= span[1]:  # noqa: PLR2004  # of a group that is not the last
-            return end - after == 3  # noqa: PLR2004
-        code, after = _code_at(data, end)
-        if code not in (_COMMA, _THIN, _NARROW):
-            return False
-
-
-@lean_kernel
-def _is_digit(byte: int) -> bool:
-    return 0x30 <= byte <= 0x39  # noqa: PLR2004  # 0 to 9
+        digits, found = 0, _OTHER
+        while after < span[1] and digits <= 3:  # noqa: PLR2004
+            code, after = _code_at(data, after)
+            found = _numeric(code, tables)
+            if found in (_COMMA, _OTHER):
+                break
+            digits += int(found != _NOTHING)
+        if digits != 2 or found != _COMMA:  # noqa: PLR2004  # of a group that is not the last
+            return digits == 3  # noqa: PLR2004
 
 
 @lean_kernel
@@ -337,7 +372,7 @@ def fill_words(  # noqa: C901  # one state machine
         for part in range(parts):
             folded = first if first >= 0 else int(several[place + 1 + part])
             kind = kinds[folded]
-            if kind == APART and length and _groups_digits(data, span, start, position):
+            if kind == APART and length and _groups_digits(data, span, tables, start, position):
                 kind = PASSED
             if kind == PART or (kind == MARK and length):
                 begin = begin if length else start

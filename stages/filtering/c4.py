@@ -66,7 +66,7 @@ class C4(FilterConfig):
     @classmethod
     def _as_in_texts(cls, ends: tuple[str, ...]) -> tuple[str, ...]:
         for end in ends:
-            if not end or end != end.strip():
+            if not clean_text(end) or end != end.strip():
                 raise ValueError(f"{end!r}: a line never ends so; name a mark without white space")
         return tuple(map(clean_text, ends))
 

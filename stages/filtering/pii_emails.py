@@ -21,7 +21,7 @@ LIST = Path(__file__).with_name("top_level_domains.txt")
 _AT = re.compile(r"@(?=[^\W_][^\s@.]{0,250}\.[^\W_])")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+'-")
 _NAME_SCRIPTS = frozenset(("LATIN", "GREEK", "CYRILLIC"))
-_NAME_CHARACTERS, _LABEL_CHARACTERS, _HOST_CHARACTERS, _LABELS = 64, 63, 253, 9
+_NAME_CHARACTERS, _LABEL_CHARACTERS, _HOST_CHARACTERS, _LABELS = 64, 63, 253, 127
 _LATIN_ORDINALS = "ªº"
 
 
@@ -133,11 +133,9 @@ def _domain_end(text: str, begin: int, end: int) -> int:
 
 def _may_follow(last: str, after: str) -> bool:
     """Say whether a character ends a host whose last one is given."""
-    if not after.isalnum():
-        return not _is_mark(after)
-    if after.isalpha():
+    if after.isalpha() or _is_mark(after):
         return script_of(after) != script_of(last)
-    return not after.isascii()
+    return not (after.isascii() and after.isalnum())
 
 
 def _is_mark(letter: str) -> bool:

@@ -7,8 +7,8 @@
     private keys         in PEM, also with the headers of RFC 1421, and in the armour of OpenPGP
 
 Those that end in EXAMPLE are of documentation, and a private key has 32 characters of base64 in a row. A
-key of a form with hyphens has a digit, so that words with hyphens are none:
-sk-toggleable__label-arrow.
+key of a form with hyphens has a digit, and is long or has 12 letters and digits in a row, so that words
+with hyphens are none: sk-toggleable__label-arrow, sk-ant-colony-optimization-2020.
 """
 
 import re
@@ -24,11 +24,12 @@ _KEY = re.compile(
     r"(?:(?!-----).){1,20000}-----END \1-----"
     r"|(?<!\w)(?:"
     r"(?:AKIA|ASIA)(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}"
-    r"|gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_[A-Za-z0-9_]{60,100}|glpat-[A-Za-z0-9_-]{20,64}"
+    r"|gh[pousr]_[A-Za-z0-9]{36,251}|github_pat_[A-Za-z0-9_]{60,100}|glpat-(?=[a-z_-]{0,60}[A-Z0-9])[A-Za-z0-9_-]{20,64}"
     r"|AIza[0-9A-Za-z_-]{35}|hf_[A-Za-z0-9]{30,64}|npm_[A-Za-z0-9]{36}"
     r"|sk-(?=[a-zA-Z]*[0-9])[A-Za-z0-9]{20,200}"
     r"|sk-(?:proj|svcacct|service|admin|None|ant|or|lf|live|test)-"
-    r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,200}"
+    r"(?=[A-Za-z_-]{0,100}[0-9])(?=[\w-]{40}|[\w-]{0,28}?(?=[A-Za-z]{0,11}[0-9])[A-Za-z0-9]{12})"
+    r"[A-Za-z0-9_-]{20,200}"
     r"|xox[abeprs]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}|xox[ep]\.xox[bp]-[0-9]{1,14}-[A-Za-z0-9-]{3,250}"
     r"|xoxo(?:-[0-9]{1,14}){3}-[A-Fa-f0-9]{8,250}"
     r"|xapp-[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-[a-f0-9]{20,100}"

@@ -5,8 +5,10 @@
 
 Digits may be parted by spaces, hyphens, dashes, slashes, dots and parentheses, but not by a full stop
 and a space, which end a sentence. Of a candidate that is no number the last groups of digits are left
-out one by one. An extension belongs to its number. In 938.272 0813 and +4.9574718 the full stop is that
-of a decimal number: nothing parts the code of a country.
+out one by one, and so is a bracket that does not end. An extension belongs to its number. Dates, times
+and places after a plus are none (+2015-01-04 00:47, +4906-11631 of ISO 6709), nor are pages and a year
+(212-220 1970). In 938.272 0813 and +4.9574718 the full stop is that of a decimal number: nothing parts
+the code of a country, and behind one it is the form of registries, +1.2125550123.
 
 The library is Google's libphonenumber in Python, with the numbering plans of all countries. Its version
 is part of the fingerprint of ingest.
@@ -24,9 +26,17 @@ PACKAGE, EXTRA = "phonenumbers", "pii"
 SPACES = " \u00a0\u2007\u2009\u202f"
 _PARTED = rf"(?:(?!\.[{SPACES}])[{SPACES}().\-/\u2010-\u2015]){{0,3}}"
 MARK = rf"[{SPACES}.\-/\u2010-\u2015]"
-EXTENSION = rf"[{SPACES}]?(?:x|ext\.?|extension|#)[{SPACES}]?[0-9]{{1,6}}(?!\w)"
+EXTENSION = rf"(?:;ext=|,?[{SPACES}]?(?i:x|ext\.?|extension|#)[{SPACES}]?)[0-9]{{1,6}}(?!\w)"
+_NO_NUMBER = (
+    r"(?!(?:19|20)\d\d(?:(?P<date>[-/.])(?:0[1-9]|1[0-2])(?P=date)(?:0[1-9]|[12]\d|3[01])(?!\d)"
+    r"|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))"
+    r"|\d{1,2}(?P<day>[-/.])\d{1,2}(?P=day)(?:19|20)\d\d(?!\d)"
+    r"|\d{4}-\d{5}(?!\d)|\d{6}-\d{7}(?!\d))"
+)
+"""Dates, also with a time, and places by latitude and longitude."""
 INTERNATIONAL = re.compile(
-    rf"\+(?<![\w+].)(?<![0-9]\..)[1-9](?:{_PARTED}[0-9]){{7,14}}(?![0-9])(?P<extension>{EXTENSION})?",
+    rf"\+(?<![\w+].)(?<![0-9]\..){_NO_NUMBER}[1-9](?:{_PARTED}[0-9]){{7,14}}"
+    rf"(?:(?P<extension>{EXTENSION})|(?![0-9A-Za-z]))",
     re.ASCII,
 )
 _NATIONAL = re.compile(
@@ -39,6 +49,7 @@ _NATIONAL = re.compile(
 _GROUP_END = re.compile(r"[0-9](?![0-9])")
 _VOLUME = re.compile(rf"[0-9],[{SPACES}]?\Z")
 _GROUPED = re.compile(rf"[0-9][{SPACES}]\Z")
+_YEAR = re.compile(rf"[{SPACES}](?:1[5-9]|20)[0-9]{{2}}\Z")
 _LEAST = 8
 """Digits of an international number."""
 
@@ -80,7 +91,8 @@ def find_phones(text: str) -> Iterator[tuple[int, int]]:
     spans = []
     if "+" in text:
         candidates = INTERNATIONAL.finditer(text)
-        spans += [(one.start(), end) for one in candidates if (end := _international_end(text, one))]
+        ends = ((one.start(), _international_end(text, one)) for one in candidates)
+        spans += [(_bracket_begin(text, start, end), end) for start, end in ends if end]
     spans += [found.span() for found in _NATIONAL.finditer(text) if _is_national(text, found)]
     last = 0
     for start, end in sorted(spans):
@@ -95,11 +107,18 @@ def _international_end(text: str, found: re.Match[str]) -> int:
     stop = found.start("extension") if found["extension"] else end
     ends = [one.end() for one in _GROUP_END.finditer(text, start, stop)]
     for place in reversed(ends):
-        if sum(map(str.isdecimal, text[start:place])) < _LEAST:
+        number = text[start:place]
+        if sum(map(str.isdecimal, number)) < _LEAST:
             return 0
-        if _is_valid(text[start:place], None):
+        if number.count("(") <= number.count(")") and _is_valid(number, None):
             return end if place == stop else place
     return 0
+
+
+def _bracket_begin(text: str, start: int, end: int) -> int:
+    """Return where a number begins, with the bracket that it closes: (+49) 30 901820."""
+    closes = ")" in text[start:end] and "(" not in text[start:end]
+    return start - 1 if closes and text[:start].endswith("(") else start
 
 
 def _is_national(text: str, found: re.Match[str]) -> bool:
@@ -108,13 +127,15 @@ def _is_national(text: str, found: re.Match[str]) -> bool:
         return False
     if " " in marks and _GROUPED.search(text, max(0, found.start() - 2), found.start()):
         return False  # 2.002 319 304 3622
+    number = re.split("[,;xX#eE]", found[0], maxsplit=1)[0].rstrip(SPACES)
+    if len(marks) > 1 and _YEAR.search(number):
+        return False  # 212-220 1970
     if (
         " " in marks
         and len(marks) > 1
         and _VOLUME.search(text, max(0, found.start() - 3), found.start())
     ):
-        return False  # 7, 259-264 1970
-    number = re.split("[x#e]", found[0], maxsplit=1)[0]
+        return False  # 7, 259-264 1234
     return _is_valid(number, "US")
 
 

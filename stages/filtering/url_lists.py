@@ -27,9 +27,11 @@ _REMARKS = ("!", ";", "[adblock")
 _ADBLOCK = re.compile(
     r"\|\|([^/^|*$]+)\^?(?:\|?\$(?:all|doc|document|important)(?:,(?:all|doc|document|important))*)?\Z"
 )
-_DNSMASQ = re.compile(r"(?:address|server|local)=/([^=]+)/[^/]*\Z")
+_DNSMASQ = re.compile(r"(?:address=/([^=]+)/[^/]*|(?:server|local)=/([^=]+)/)\Z")
+"""A server behind the last slash is asked, so nothing is blocked."""
 _UNBOUND = re.compile(
-    r'local-zone:\s*"?([^"\s]+)"?\s+(?:always_\w+|static|refuse|deny|redirect|inform_deny)\Z'
+    r'local-zone:\s*"?([^"\s]+)"?\s+'
+    r"(?:always_(?:deny|nodata|null|nxdomain|refuse)|static|refuse|deny|redirect|inform_deny)\Z"
 )
 _POLICY_ZONE = re.compile(r"(\S+)\s+(?:IN\s+)?CNAME\s+\.\Z", re.IGNORECASE)
 _PLAIN = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?([^/@?#\s]+?)/?\Z", re.IGNORECASE)
@@ -80,7 +82,7 @@ def read_parts(places: Sequence[str]) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for place in places:
-        parts = [lowered(line) for _, line in _lines(place)]
+        parts = [part for _, line in _lines(place) if (part := lowered(line).strip())]
         if not parts:
             raise _empty(place, None)
         found.update(dict.fromkeys(parts))
@@ -103,7 +105,7 @@ def hosts_of_line(line: str) -> list[str]:
     elif found := _ADBLOCK.match(line) or _UNBOUND.match(line) or _POLICY_ZONE.match(line):
         named = [found.group(1)]
     elif found := _DNSMASQ.match(line):
-        named = found.group(1).split("/")
+        named = (found.group(1) or found.group(2)).split("/")
     elif _is_address(line):
         named = [line]
     elif found := _PLAIN.match(line):
@@ -144,6 +146,10 @@ def _lines(place: str) -> Iterator[tuple[int, str]]:
             raise DataError(
                 f"{place}: line {number}: is no UTF-8 ({error.reason}); write the list as UTF-8"
             ) from error
+        if "\0" in line:
+            raise DataError(
+                f"{place}: line {number}: has the character NUL, as UTF-16 does; write the list as UTF-8"
+            )
         if line:
             yield number, line
 

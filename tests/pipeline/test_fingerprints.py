@@ -1,7 +1,7 @@
 """What fingerprints promise: a new setting at its default changes none, a changed default is noticed.
 
 `python -m tests.pipeline.test_fingerprints` writes defaults.json anew; do it only after raising the
-version of the first step whose bytes the changed default changes.
+version of the filter, or of the first step, whose bytes the changed default changes.
 """
 
 import json
@@ -20,6 +20,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS
 from stages.config import Config, changed_settings
+from stages.filtering.table import FILTERS
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningSettings
 from stages.objectives.table import KINDS
@@ -222,6 +223,7 @@ def defaults() -> dict[str, Any]:
     """Return every default that a fingerprint leaves out, by class and setting, with the versions."""
     found = {}
     every: set[type[Config]] = {*CLASSES, *(kind.config for kind in KINDS.values()), LearningSettings}
+    every |= {one.config for one in FILTERS.values()}
     for kind in sorted(every, key=lambda c: c.__name__):
         fields = {
             name: field.get_default(call_default_factory=True)
@@ -229,7 +231,9 @@ def defaults() -> dict[str, Any]:
             if not field.is_required()
         }
         found[kind.__name__] = {name: _plain(value) for name, value in sorted(fields.items())}
-    return {"versions": {step.name: step.version for step in STEPS}, "defaults": found}
+    versions = {one.name: one.version for one in STEPS}
+    versions |= {f"filter {one.name}": one.version for one in FILTERS.values()}
+    return {"versions": versions, "defaults": found}
 
 
 def _plain(value: object) -> object:
@@ -254,8 +258,8 @@ def test_defaults_are_those_of_their_versions() -> None:
         if name in now["defaults"].get(kind, {}) and now["defaults"][kind][name] != value
     ]
     assert not changed, (
-        f"defaults changed: {changed}; fingerprints do not show it, so raise the step's version in"
-        " its step.py and write defaults.json anew"
+        f"defaults changed: {changed}; fingerprints do not show it, so raise the version of the"
+        " step or filter and write defaults.json anew"
     )
     new = [
         f"{kind}.{n}" for kind, names in now["defaults"].items() for n in names if (kind, n) not in known

@@ -5,7 +5,7 @@ import pytest
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn, dialogue_of
 from stages.chat.jinja_file import JinjaTemplate
-from stages.chat.rendering import begins_with, never_learns_end, spelled_pieces
+from stages.chat.rendering import begins_with, never_learns_end, open_left_out, spelled_pieces
 from stages.chat.template import LEARNED, MARKUP, SPOKEN
 from stages.errors import ConfigError
 from tests.stages.chat.test_jinja_file import render
@@ -140,3 +140,20 @@ def test_templates_get_what_was_thought_as_transformers_hands_it_over(
     (turn,) = dialogue_of([{"role": "assistant", "content": "x", **has}])
     given = turn.for_template()
     assert {name: given[name] for name in given if name not in ("role", "content", "weight")} == gets
+
+
+def test_a_content_may_lose_the_spaces_at_its_ends_and_keep_its_line_feeds() -> None:
+    source = "{% generation %}{{ messages[0].content.strip(' ') }}<|end|>{% endgeneration %}"
+    found = render(JinjaTemplate(source, None), [ChatTurn("assistant", " \n a \n ")])
+    assert found == [("\n a \n", L), ("<|end|>", M | L)]
+
+
+@pytest.mark.parametrize("template", ["chatml", "jinja"])
+def test_each_thought_that_a_template_leaves_out_counts_and_blank_ones_are_none(template: str) -> None:
+    jinja = TOLD if template == "jinja" else None
+    said = [
+        {"role": "assistant", "content": "x", "thinking": thought} for thought in ("a", " ", "b", "")
+    ]
+    turns = [*dialogue_of([*said, {"role": "assistant", "content": "y", "reasoning": "c"}])]
+    found = open_left_out(ChatConfig(template=template, jinja=jinja))(turns)
+    assert sorted(found) == ["reasoning", "thinking", "thinking"]

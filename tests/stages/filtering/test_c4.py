@@ -134,7 +134,7 @@ def test_the_settings_of_datatrove_keep_what_its_filter_keeps() -> None:
     assert (rule(C4(), text), rule(theirs, text)) == ("few_sentences", None)
 
 
-@pytest.mark.parametrize("end", ["", " ", ". ", "\n"])
+@pytest.mark.parametrize("end", ["", " ", ". ", "\n", "\ufeff", "\x07"])
 def test_an_end_that_no_line_has_is_refused(end: str) -> None:
     with pytest.raises(ValidationError, match="a line never ends so"):
         C4(line_ends=(end,))

@@ -73,3 +73,10 @@ def test_the_verdict_says_what_was_found() -> None:
 def test_bounds_that_say_nothing_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ColumnBound.model_validate({"column": "score", **settings})
+
+
+@pytest.mark.parametrize("value", ["\xe9t\xe9", "e\u0301te\u0301"])
+def test_values_are_compared_in_one_form_of_unicode(value: str) -> None:
+    for listed in ("\xe9t\xe9", "e\u0301te\u0301"):
+        assert judged(value, one_of=[listed]) is None
+    assert judged(value, one_of=["ete"]) == "not_among"

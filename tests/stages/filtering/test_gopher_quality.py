@@ -138,7 +138,13 @@ def test_a_stop_word_that_no_text_can_have_is_refused(word: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "text"),
-    [("'s", "it's"), ("n't", "don't"), ("हिन्दी", "में हिन्दी"), ("aujourd'hui", "aujourd'hui")],
+    [
+        ("'s", "it's"),
+        ("n't", "don't"),
+        ("हिन्दी", "में हिन्दी"),
+        ("aujourd'hui", "aujourd'hui"),
+        ("e\u0301te\u0301", "un \xe9t\xe9"),
+    ],
 )
 def test_a_stop_word_of_any_language_is_found(word: str, text: str) -> None:
     assert rule(one(min_stop_words=1, stop_words=[word]), text) is None

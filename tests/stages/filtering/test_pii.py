@@ -38,6 +38,9 @@ FOUND: list[tuple[DataKind, str]] = [
     ("phone", "(212) 555-0123 x45"),
     ("phone", "212-555-0123x45"),
     ("phone", "+44 20 7946 0958 ext. 12"),
+    ("phone", "+44 20 7946 0958;ext=12"),
+    ("phone", "212-555-0123 Ext.45"),
+    ("phone", "212-555-0123, X45"),
     ("ip", "2606:4700:b055:7e7f:ab10:c6d4:bf24:6cbd"),
     ("key", "sk-ant-" + "api03-" + "aB1_-" * 10),
     ("key", "sk-" + "a1B2c3D4" * 6),
@@ -74,6 +77,11 @@ LEFT = [
     "xoxo-2024-love-from-all-of-us", "48, 201-209 2005.", "+4.9574718e+01", "+4.4207946 0958",
     "+0.12345678", "+20240101", "7, 259-264 1970.", "938.272 0813", "1.319 590 8951",
     "2.002 319 304 3622", "sk-slider-of-2-thumbs",
+    "+2015-01-04 00:47:24", "+2015/01/04 00.47.24", "+200201020638", "+20020102063859", "+27/08/1970",
+    "+27.08.1970", "+12-27-1970", "+4906-11631", "+490613-1163124", "+4930901820ab3f", "+12125550123abc",
+    "pp. 212-220 1970", "7(3), 212\u2013220 1970.", "7:212-220\u00a02019", "12:2606:4700:4700::1111",
+    "sk-ant-colony-optimization-2020", "sk-live-hockey-slovakia-2024-final",
+    "glpat-your-token-goes-here-xx", "2606:4700:4700:1:2:3:4:1111:443:1",
     "me@example.nosuchtld", "a@b.com2", "a@b.comic-books.x", "+12345678", "2a00:1450:zz", "2a00:::1",
 ]  # fmt: skip
 COSTLY = ["a" * 50 + "@", "1.", "8.8.8.", "+1 ", "2a00:", "eyJaaaaaaaaaa.", "a.b@c.", "-----BEGIN "]
@@ -159,6 +167,19 @@ def test_what_has_another_form_is_left_alone(text: str) -> None:
         ("2001:4860:4860::8888:error", "[IP]:error"),
         ("2606:4700:: is up", "[IP] is up"),
         ("a@x.com+b@y.com", "[EMAIL]+[EMAIL]"),
+        ("ip6:2001:4860:4000::/36", "ip6:[IP]/36"),
+        ("([IPv6:2a00:1450:4001:82a::200e])", "([IPv6:[IP]])"),
+        ("2606:4700:4700::1001:52344", "[IP]:52344"),
+        ("2a00:1450:4001:82a:0:0:0:200e:443 up", "[IP]:443 up"),
+        ("2a00:1450:4001:82a:ffff:ffff:ffff:200e:65535", "[IP]:65535"),
+        ("+49 30 901820 (2024)", "[PHONE] (2024)"),
+        ("+49 30 901820 (9-17 Uhr)", "[PHONE] (9-17 Uhr)"),
+        ("(+49) 30 901820", "[PHONE]"),
+        ("x (+49 (0)30 901820)", "x ([PHONE])"),
+        ("kim@example.com\ufe0f\u0302", "[EMAIL]\ufe0f\u0302"),
+        ("kim@example.com\u0e35", "[EMAIL]\u0e35"),
+        ("me@x.\u092d\u093e\u0930\u0924\u0940", "me@x.\u092d\u093e\u0930\u0924\u0940"),
+        ("kim@a.b.c.d.e.f.g.h.i.j.k.example.com", "[EMAIL]"),
         ("2001:4860:4860::8888x", "2001:4860:4860::8888x"),
     ],
 )
@@ -197,6 +218,26 @@ def test_a_replacement_is_the_same_beside_a_letter_of_any_script(kind: DataKind,
 @pytest.mark.parametrize("after", [chr(code) for code in range(0x100) if not chr(code).isalnum()])
 def test_an_address_ends_before_all_of_latin_1_that_is_no_letter_or_digit(after: str) -> None:
     assert replaced(f"me@example.org{after}", ALL)[0] == f"[EMAIL]{after}"
+
+
+def others() -> list[str]:
+    """Return all of Latin-1 that is not ASCII, and one of each category that is no letter or digit."""
+    found = {chr(code): chr(code) for code in range(0x80, 0x100) if not chr(code).isalnum()}
+    for code in range(0x100, 0x11000):
+        category = unicodedata.category(chr(code))
+        if category[0] not in "LNC" and unicodedata.normalize("NFC", f"m{chr(code)}") == f"m{chr(code)}":
+            found.setdefault(category, chr(code))
+    return [*found.values()]
+
+
+@pytest.mark.parametrize(("kind", "token"), FOUND)
+def test_a_replacement_is_the_same_beside_what_is_no_letter(kind: DataKind, token: str) -> None:
+    sign = f"[{kind.upper()}]"
+    for one in others():
+        assert replaced(f"{one}{token}", ALL) == (f"{one}{sign}", {kind: 1}), one
+        joins = kind == "email" and pii_emails.script_of(one) == pii_emails.script_of(token[-1])
+        joins &= unicodedata.category(one)[0] == "M"
+        assert replaced(f"{token}{one}", ALL)[0] == f"{token if joins else sign}{one}", one
 
 
 @pytest.mark.parametrize("kind", ALL)

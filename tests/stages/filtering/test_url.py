@@ -156,8 +156,12 @@ def test_a_filter_without_lists_is_refused() -> None:
         ("||example.org^$all,important", ["example.org"]),
         ("address=/example.org/0.0.0.0", ["example.org"]),
         ("server=/example.org/www.example.org/", ["example.org", "www.example.org"]),
+        ("server=/example.org/10.0.0.1", []),
+        ("server=/example.org/#", []),
         ("local=/example.org/", ["example.org"]),
         ('local-zone: "example.org" always_nxdomain', ["example.org"]),
+        ('local-zone: "example.org" always_transparent', []),
+        ('local-zone: "example.org." static', ["example.org"]),
         ("example.org CNAME .", ["example.org"]),
         ("*.example.org IN CNAME .", ["example.org"]),
         ("bücher.example", ["xn--bcher-kva.example"]),
@@ -194,6 +198,26 @@ def test_lists_are_read_with_their_marks_and_notes(folder: Path) -> None:
     assert rule(config, "http://two.org/") is None
     assert rule(config, "http://x.org/casino") == rule(config, "http://x.org/!y") == "substring"
     assert filter_of(config).warning(config) is None
+
+
+def test_a_text_that_cleaning_leaves_empty_is_in_no_address(folder: Path) -> None:
+    (folder / "domains.txt").write_text("one.org\n")
+    (folder / "parts.txt").write_text("casino\n\x1a\n\ufeff\n \x7f \n", encoding="utf-8")
+    config = resolved(folder)
+    assert rule(config, "http://x.org/casino") == "substring"
+    assert rule(config, "http://x.org/") is None
+    (folder / "parts.txt").write_text("\x1a\n")
+    with pytest.raises(ConfigError, match=r"parts\.txt: has no entry"):
+        resolved(folder)
+
+
+@pytest.mark.parametrize("name", ["domains.txt", "parts.txt"])
+def test_a_list_of_another_encoding_is_refused(folder: Path, name: str) -> None:
+    (folder / "domains.txt").write_text("one.org\n")
+    (folder / "parts.txt").write_text("casino\n")
+    (folder / name).write_bytes("a.org\nb.org\n".encode("utf-16-le"))
+    with pytest.raises(ConfigError, match=f"{name}: line 1: has the character NUL, as UTF-16 does"):
+        resolved(folder)
 
 
 def test_lines_that_name_no_host_are_counted_and_shown(folder: Path) -> None:

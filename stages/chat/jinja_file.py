@@ -29,7 +29,7 @@ from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from stages.chat.dialogue import ChatTurn
+from stages.chat.dialogue import ChatTurn, is_role
 from stages.chat.template import (
     LEARNED,
     MARKUP,
@@ -98,6 +98,8 @@ class JinjaTemplate:
         self._learned: dict[str, bool] = {}
         self.strings: tuple[str, ...]
         """What its source writes out as it is, and strings that it may put together."""
+        self.roles: tuple[str, ...]
+        """Strings that it compares with and that may be names of roles, but for the usual two."""
         environment = _environment(date)
         try:
             tree = environment.parse(source)
@@ -106,6 +108,7 @@ class JinjaTemplate:
             line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
             raise ConfigError(f"not a Jinja template{line}: {error.message}") from error
         self.strings = tuple(_strings(tree))
+        self.roles = tuple(dict.fromkeys(_compared(tree)))
         if not any(node.name == "_learned" for node in tree.find_all(nodes.ExtensionAttribute)):
             raise ConfigError(
                 "has no {% generation %} ... {% endgeneration %}, so nobody knows what of a dialogue is"
@@ -259,6 +262,14 @@ class JinjaTemplate:
 def _strings(tree: nodes.Template) -> Iterator[str]:
     yield from (node.data for node in tree.find_all(nodes.TemplateData))
     yield from (node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
+
+
+def _compared(tree: nodes.Template) -> Iterator[str]:
+    usual = {turn.role for turn in _TALK}
+    for compare in tree.find_all(nodes.Compare):
+        for node in compare.find_all(nodes.Const):
+            if isinstance(node.value, str) and is_role(node.value) and node.value not in usual:
+                yield node.value
 
 
 def _environment(date: str | None) -> ImmutableSandboxedEnvironment:

@@ -1,18 +1,22 @@
 """Probing: which special pieces the markup of a Jinja template holds, found by small made-up dialogues.
 
 A template may write a piece as it is, `<|user|>`, or put it together, `'<|' + message.role + '|>'`.
-So its strings are searched, and so is the markup of dialogues between the usual roles. What it puts
-together in other dialogues nobody can know; so there every piece that begins so counts as one.
+So its strings are searched, and so is the markup of dialogues between the usual roles, between those that
+it compares with, and of roles that pieces are named after. What it puts together in other dialogues
+nobody can know; so there every piece that begins so counts as one.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice, permutations
 
-from stages.chat.dialogue import ChatTurn
-from stages.chat.template import MARKUP, RefusedError, Render, merged
+from stages.chat.dialogue import ChatTurn, is_role
+from stages.chat.template import MARKUP, ChatSection, RefusedError, Render, merged
 
 _TALK = ("user", "assistant")
 _OTHERS = ("system", "tool", "function", "developer", "ipython", "model", "human", "bot")
+_MOST_OWN, _MOST_NAMES = 8, 256
+"""Roles that a template compares with, and those that pieces are named after; most have a few."""
 _ASKED, _ANSWERED, _OTHER = "x", "y", "z"
 """Contents: of a user or a system, of an assistant, of all others."""
 _ENDS = (*"<[{(", *">]})", "\uff5c", "|", "#", "@", "$")
@@ -22,7 +26,33 @@ _BEGUN = re.compile(r"<[|\uff5c][^|\uff5c<>\s]*$")
 """The beginning of such a piece, whose end is put behind it."""
 
 
-def known_markup(strings: Iterable[str], render: Render, known: Collection[str]) -> set[str]:
+Rendered = Sequence[Sequence[ChatSection]]
+"""Dialogues as a template writes them."""
+
+
+def probed(render: Render, own: Iterable[str] = (), pieces: Iterable[str] = ()) -> Rendered:
+    """Return the dialogues that a template writes, of those that are tried.
+
+    Args:
+        render: writes a dialogue with it.
+        own: roles that it compares with.
+        pieces: that roles may be named after.
+    """
+    found = []
+    for dialogue in _dialogues([*islice(own, _MOST_OWN)], [*islice(_named(pieces), _MOST_NAMES)]):
+        try:
+            found.append(render(dialogue))
+        except RefusedError:  # it has no place for such a dialogue
+            continue
+    return found
+
+
+def markup_of(rendered: Rendered) -> Iterator[str]:
+    """Yield the markup of dialogues."""
+    return (one.text for sections in rendered for one in sections if one.flags & MARKUP)
+
+
+def known_markup(strings: Iterable[str], rendered: Rendered, known: Collection[str]) -> set[str]:
     """Return the known pieces that a template writes as they are, as far as one can tell.
 
     A piece counts if it is enclosed, as `<|user|>` and `[INST]` are. Line feeds, spaces, words and signs
@@ -30,10 +60,10 @@ def known_markup(strings: Iterable[str], render: Render, known: Collection[str])
 
     Args:
         strings: of its source.
-        render: writes a dialogue with it.
+        rendered: dialogues.
         known: what the tokenizer sets apart from text.
     """
-    texts = "\0".join({*strings, *probed_markup(render)})
+    texts = "\0".join({*strings, *markup_of(rendered)})
     return {piece for piece in known if _is_enclosed(piece) and piece in texts}
 
 
@@ -50,32 +80,44 @@ def built_markup(strings: Iterable[str], known: Collection[str]) -> set[str]:
     return {piece for piece in known if piece.startswith(begins) and _SPELLED.fullmatch(piece)}
 
 
-def turn_pieces(render: Render, known: Collection[str]) -> set[str]:
-    """Return those of some pieces by which a template opens or closes turns.
+def turn_pieces(rendered: Rendered, known: Collection[str]) -> set[str]:
+    """Return those of some pieces by which a template opens or closes turns; all if it writes no turn.
 
-    They are found in dialogues between the usual roles. The first piece behind a content closes its
-    turn; those before the content of a user or a system message open it. Before an answer, and around
-    what other roles say, pieces in pairs such as <think> and </think> are of the content.
+    The first piece behind a content closes its turn; those before the content of a user or a system
+    message open it. Before an answer, and around what other roles say, pieces in pairs such as <think>
+    and </think> are of the content, but for a pair that holds a question or an answer between them.
 
     Args:
-        render: writes a dialogue with it.
+        rendered: dialogues.
         known: pieces of its markup.
     """
     longest_first = sorted(known, key=lambda one: (-len(one), one))
-    pattern = re.compile("|".join(map(re.escape, longest_first)) or "$^")
+    pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
     pairs = {piece for piece in known if partner_of(piece) in known}
     found: set[str] = set()
-    for dialogue in _between(_OTHERS):
-        try:
-            sections = merged(one._replace(flags=one.flags & MARKUP) for one in render(dialogue))
-        except RefusedError:
-            continue
+    for dialogue in rendered:
+        sections = merged(one._replace(flags=one.flags & MARKUP) for one in dialogue)
         contents = [one.text.strip() for one in sections[1:]]
+        pieces = [pattern.findall(one.text) if one.flags else [] for one in sections]
         for place, (section, before) in enumerate(zip(sections, [*contents, ""], strict=True)):
             if section.flags:
-                pieces = pattern.findall(section.text)
-                found.update(_turns_in(pieces, pairs, behind=place > 0, before=before))
-    return found | {partner_of(piece) for piece in found} & {*known}
+                found.update(_turns_in(pieces[place], pairs, behind=place > 0, before=before))
+            elif section.text.strip() in (_ASKED, _ANSWERED) and 0 < place < len(sections) - 1:
+                around = {*_still_open(pieces[place - 1])[-1:], *pieces[place + 1][:1]}
+                found |= around if {*map(partner_of, around)} == around else set()
+    found |= {partner_of(piece) for piece in found} & {*known}
+    return found if rendered else {*known}
+
+
+def _still_open(pieces: Iterable[str]) -> list[str]:
+    """Return pieces without the pairs that are closed among them."""
+    found: list[str] = []
+    for piece in pieces:
+        if found and piece[1:2] == "/" and partner_of(piece) == found[-1]:
+            found.pop()
+        else:
+            found.append(piece)
+    return found
 
 
 def _turns_in(pieces: list[str], pairs: Collection[str], *, behind: bool, before: str) -> Iterator[str]:
@@ -104,34 +146,41 @@ def partner_of(piece: str) -> str:
 
 def spelled_markup(render: Render) -> set[str]:
     """Return what a talk of user and assistant holds of the form of special pieces: <|user|>, ..."""
-    return {piece for text in _markup(render, _between([])) for piece in _SPELLED.findall(text)}
-
-
-def probed_markup(render: Render) -> Iterator[str]:
-    """Yield the markup of dialogues between the usual roles."""
-    return _markup(render, _between(_OTHERS))
-
-
-def _markup(render: Render, dialogues: Iterable[list[ChatTurn]]) -> Iterator[str]:
-    for dialogue in dialogues:
+    found = set()
+    for dialogue in _talks():
         try:
-            sections = render(dialogue)
-        except RefusedError:  # it has no place for such a dialogue
+            found |= {piece for text in markup_of([render(dialogue)]) for piece in _SPELLED.findall(text)}
+        except RefusedError:
             continue
-        yield from (section.text for section in sections if section.flags & MARKUP)
+    return found
 
 
-def _between(others: Sequence[str]) -> Iterator[list[ChatTurn]]:
+def _dialogues(own: Sequence[str], named: Sequence[str]) -> Iterator[list[ChatTurn]]:
     """Yield dialogues: of a user and an assistant, then with others beside them and in their places."""
+    yield from _talks()
     talk = [ChatTurn(role, text) for role, text in zip(_TALK, (_ASKED, _ANSWERED), strict=True)]
-    yield from (talk, talk * 2, talk * 2 + talk[:1])
-    yield [*talk, *(turn._replace(weight=0) for turn in talk)]
-    for role in others:
+    for role in dict.fromkeys((*_OTHERS, *own, *named)):
         turn = ChatTurn(role, _ASKED if role == _OTHERS[0] else _OTHER)
         yield from ([turn, *talk], [turn, *talk, *talk], [*talk, turn, *talk])
         yield from ([talk[0], turn], [turn, talk[1]])
-    if others:
-        yield [ChatTurn("human", _ASKED), ChatTurn("bot", _ANSWERED)]
+    yield [ChatTurn("human", _ASKED), ChatTurn("bot", _ANSWERED)]
+    for pair in permutations(own, 2):
+        turns = [ChatTurn(role, _OTHER) for role in pair]
+        yield from (turns, turns * 2)
+
+
+def _talks() -> Iterator[list[ChatTurn]]:
+    talk = [ChatTurn(role, text) for role, text in zip(_TALK, (_ASKED, _ANSWERED), strict=True)]
+    yield from (talk, talk * 2, talk * 2 + talk[:1])
+    yield [*talk, *(turn._replace(weight=0) for turn in talk)]
+
+
+def _named(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the roles that pieces may be named after, "[CRITIC]" -> "CRITIC", "critic"."""
+    for piece in sorted(pieces):
+        inner = piece.strip("".join((*_ENDS, "/")))
+        if _is_enclosed(piece) and is_role(inner) and not any(map(str.isdecimal, inner)):
+            yield from dict.fromkeys((inner, inner.lower()))
 
 
 def _is_enclosed(piece: str) -> bool:

@@ -1,12 +1,20 @@
 """Rendering: the template of a source, opened."""
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
-from stages.chat.probing import built_markup, known_markup, probed_markup, spelled_markup, turn_pieces
+from stages.chat.probing import (
+    Rendered,
+    built_markup,
+    known_markup,
+    markup_of,
+    probed,
+    spelled_markup,
+    turn_pieces,
+)
 from stages.chat.table import TEMPLATES
 from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, Render
 
@@ -63,8 +71,9 @@ def marked_pieces(config: ChatConfig, known: Collection[str]) -> MarkedPieces:
         return MarkedPieces(set(named.pieces) & set(known), set())
     template = _jinja(config)
     turns = {piece for piece in (config.bos_token, config.eos_token) if piece and piece in known}
-    found = known_markup(template.strings, template.render, known)
-    turns |= built_markup(template.strings, known) | turn_pieces(template.render, found)
+    rendered = _probed(config, frozenset(known))
+    found = known_markup(template.strings, rendered, known)
+    turns |= built_markup(template.strings, known) | turn_pieces(rendered, found)
     return MarkedPieces(turns, found - turns)
 
 
@@ -108,7 +117,15 @@ def writes_piece(config: ChatConfig, piece: str) -> bool:
     if named is not None:
         return piece in named.pieces
     template = _jinja(config)
-    return any(piece in text for text in (*template.strings, *probed_markup(template.render)))
+    texts = (*template.strings, *markup_of(_probed(config, frozenset((piece,)))))
+    return any(piece in text for text in texts)
+
+
+@lru_cache(8)
+def _probed(config: ChatConfig, pieces: frozenset[str]) -> Rendered:
+    """Return dialogues as a Jinja template writes them, with roles that pieces may be named after."""
+    template = _jinja(config)
+    return probed(template.render, template.roles, pieces)
 
 
 def _jinja(config: ChatConfig) -> "JinjaTemplate":

@@ -161,7 +161,47 @@ TURNS = {
             "{% for m in messages %}<{{ m.role }}>{% generation %}{{ m.content }}{% endgeneration %}"
             "</{{ m.role }}>{% endfor %}"
         ),
-        {"<user>", "</user>", "<assistant>", "</assistant>", "<tool>", "</tool>"},
+        {"<user>", "</user>", "<assistant>", "</assistant>", "<tool>", "</tool>", "<b>", "<unused>"},
+        set(),
+    ),
+    "tags and an end": (
+        (
+            "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}<think></think>"
+            "{% generation %}{{ m.content }}</{{ m.role }}><|eot|>{% endgeneration %}{% else %}"
+            "{{ m.content }}</{{ m.role }}><|eot|>{% endif %}{% endfor %}"
+        ),
+        {"<user>", "</user>", "<assistant>", "</assistant>", "<|eot|>", "<b>", "<unused>"},
+        {"<think>", "</think>"},
+    ),
+    "roles of its own": (
+        (
+            "{% for m in messages %}{% if m.role == 'question' %}<|q|>{{ m.content }}<|end|>"
+            "{% elif m.role in ['answer', 'reply'] %}<|a|><think></think>{% generation %}"
+            "{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ raise_exception('no') }}{% endif %}"
+            "{% endfor %}"
+        ),
+        {"<|q|>", "<|a|>", "<|end|>"},
+        {"<think>", "</think>"},
+    ),
+    "capitals": (
+        (
+            "{% for m in messages %}{{ '[' + m.role|upper + ']' }}{% generation %}{{ m.content }}[END]"
+            "{% endgeneration %}{% endfor %}"
+        ),
+        {"[USER]", "[ASSISTANT]", "[CRITIC]", "[END]"},
+        set(),
+    ),
+    "no turn at all": (
+        "{% generation %}{% endgeneration %}{{ raise_exception('no') }}<|a|><think>",
+        {"<|a|>", "<think>"},
+        set(),
+    ),
+    "no piece": (
+        (
+            "{% for m in messages %}{% if m.role == 'user' %}User: {{ m.content }}\n{% else %}Assistant:"
+            " {% generation %}{{ m.content + '\n' }}{% endgeneration %}{% endif %}{% endfor %}"
+        ),
+        set(),
         set(),
     ),
     "built": (

@@ -164,7 +164,7 @@ def test_pieces_of_markup_are_those_that_the_tokenizer_knows() -> None:
     assert marked_pieces(ChatConfig(template="chatml"), known) == ({"<|im_end|>"}, set())
     text = "{% generation %}[INST]{% endgeneration %}"
     jinja = ChatConfig(template="jinja", jinja=text, eos_token="<|im_end|>")  # noqa: S106  # no password
-    assert marked_pieces(jinja, known) == ({"<|im_end|>"}, {"[INST]"})
+    assert marked_pieces(jinja, known) == ({"<|im_end|>", "[INST]"}, set())  # it can write no turn
 
 
 def test_a_jinja_template_keeps_from_texts_what_it_puts_together_and_nothing_that_texts_need() -> None:

@@ -22,13 +22,14 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.tokenizer.adopt import Adoption
-from pipeline.steps.tokenizer.load import model_key, special_ids_of
+from pipeline.steps.tokenizer.load import model_key, special_ids_of, spelled_out_of, tokenizer_of
 from pipeline.steps.tokenizer.step import TOKENIZER
 from stages.errors import ConfigError, FormatError
 from stages.mixing.config import Mix, SourceMix
 from stages.store.digests import digest_file
 from stages.store.generations import GENERATIONS, generation_name
 from stages.tokenizer.existing import TokenizerKind
+from stages.tokenizer.markup import MarkupEncoder
 
 M = TypeVar("M", bound=Mix)
 
@@ -183,7 +184,7 @@ def derived_seed(seed: int, generation: int) -> int:
 
 
 def tokenizer_of_first(first: Path) -> Adoption:
-    """Return the tokenizer of generation 0, as later ones take it: file and special ids as they are.
+    """Return the tokenizer of generation 0, as later ones take it, with what was found out of its file.
 
     Raises:
         FormatError: it is not there.
@@ -200,4 +201,6 @@ def tokenizer_of_first(first: Path) -> Adoption:
         special_ids=special_ids_of(first),
         vocab_size=commit.read(TOKENIZER.record).vocab_size,
         loss=commit.read(TOKENIZER.record).warning,
+        spelled_out=spelled_out_of(first),
+        places=MarkupEncoder(tokenizer_of(first)).varies,
     )

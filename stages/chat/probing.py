@@ -1,8 +1,8 @@
 """Probing: which special pieces the markup of a Jinja template holds, found by small made-up dialogues.
 
 A template may write a piece as it is, `<|user|>`, or put it together, `'<|' + message.role + '|>'`.
-So its strings are searched, and so is the markup of dialogues between the usual roles, between those that
-it compares with, and of roles that pieces are named after. What it puts together in other dialogues
+So its strings are searched, and so is the markup of dialogues: between the usual roles, between those
+that it compares with, and of roles that pieces are named after. What it puts together in other dialogues
 nobody can know; so there every piece that begins so counts as one.
 """
 
@@ -149,7 +149,9 @@ def spelled_markup(render: Render) -> set[str]:
     found = set()
     for dialogue in _talks():
         try:
-            found |= {piece for text in markup_of([render(dialogue)]) for piece in _SPELLED.findall(text)}
+            found |= {
+                piece for text in markup_of([render(dialogue)]) for piece in _SPELLED.findall(text)
+            }
         except RefusedError:
             continue
     return found

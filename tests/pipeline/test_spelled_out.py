@@ -97,6 +97,27 @@ def test_contents_of_roles_that_are_not_learned_spell_the_pieces_out(
     assert verify_session(tmp_path / "run", workers=0, address=None, stream=None)["passed"]
 
 
+@pytest.mark.slow
+def test_a_later_generation_spells_out_what_the_first_does(tmp_path: Path) -> None:
+    file = run_of(tmp_path, special=False)
+    chats = file.sources[0].model_copy(update={"paths": ("a*.jsonl",)})
+    file = file.model_copy(update={"sources": (chats, file.sources[1])})
+    run_session(request_of(tmp_path, file), stream=None)
+    text = (tmp_path / "a.jsonl").read_text()
+    (tmp_path / "a2.jsonl").write_text(text.replace("a <think>", "c <think>"))
+    run_session(request_of(tmp_path, file), stream=None)
+    later = tmp_path / "run/generations/0001"
+    (place,) = (later / "tokens/chats").rglob("ids.npy")
+    library = Tokenizer.from_str(thinking_tokenizer().decode())
+    counts = {piece: np.load(place).tolist().count(library.token_to_id(piece)) for piece in THINK}
+    assert counts == dict.fromkeys(THINK, 3)
+    for name in ("spelled_out.json", "special_ids.json"):
+        assert (later / "tokenizer" / name).read_text() == (
+            tmp_path / "run/tokenizer" / name
+        ).read_text()
+    assert verify_session(later, workers=0, address=None, stream=None)["passed"]
+
+
 def test_the_plan_lists_the_pieces(tmp_path: Path) -> None:
     (told,) = [one.told for one in plan_session(request_of(tmp_path, run_of(tmp_path))) if one.told]
     assert told == (

@@ -39,7 +39,7 @@ class ChatTurn(NamedTuple):
     reasoning: tuple[tuple[str, str], ...] = ()
     """What was thought before it, by the field of the message: those of `REASONING` that it has."""
     unread: tuple[str, ...] = ()
-    """Its fields that say whether it is learned, and that nothing reads."""
+    """Its fields that nothing reads: of whether it is learned, and whether there were thoughts."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -61,6 +61,11 @@ class ChatTurn(NamedTuple):
         """Return the message as records have it."""
         own = {"role": self.role, "content": self.content, "weight": self.weight}
         return own | dict(self.reasoning)
+
+
+TALK = (ChatTurn("user", "x"), ChatTurn("assistant", "y"))
+TALKS = (TALK * 2, (ChatTurn("system", "z"), *TALK * 2))
+"""With which is tried what a template does."""
 
 
 class NoDialogueError(ValueError):
@@ -122,11 +127,17 @@ def _turn(message: object, number: int) -> ChatTurn:
     reasoning = tuple(
         (key, _content(message[key], f"{key} of message {number:,} ({role})"))
         for key in REASONING
-        if message.get(key) is not None
+        if message.get(key) is not None and message[key] not in ([], {}) and not _is_switch(message[key])
     )
     unread = tuple(key for key in _UNREAD if message.get(key) is not None)
+    unread += tuple(key for key in REASONING if _is_switch(message.get(key)) and message[key])
     content = _content(message.get(content_key), where)
     return ChatTurn(role, content, _weight(message, number), reasoning, unread)
+
+
+def _is_switch(value: object) -> bool:
+    """Say whether a field says that there were thoughts, or how many: no template gets these."""
+    return isinstance(value, bool | int | float | Decimal)
 
 
 def _is_empty(value: object) -> bool:

@@ -13,23 +13,17 @@ Spaces that the template writes directly before a content are of the content's s
 {% generation %} .. {% endgeneration %} encloses what is learned. What begins the text with `bos_token`
 is left to the framing; without a value for it, it is empty. What would differ from day to day or run to
 run is refused: `strftime_now` without a fixed date, `random`.
-
-Source: transformers 5.24, `utils/chat_template_utils.py`, for the environment and the block.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime
 from itertools import filterfalse, islice
-from typing import Never
 
 import jinja2
 from jinja2 import meta, nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from stages.chat.dialogue import ChatTurn, is_role
+from stages.chat.dialogue import TALK, TALKS, ChatTurn
+from stages.chat.jinja_environment import BEGINS, ENDS, TODAY, environment_for, roles_in, strings_in
 from stages.chat.template import (
     LEARNED,
     MARKUP,
@@ -41,35 +35,13 @@ from stages.chat.template import (
 )
 from stages.errors import ConfigError
 
-_BEGINS, _ENDS = "_generation_begins", "_generation_ends"
-"""Variables of a rendering: what stands around blocks that are learned."""
 _PRIVATE = range(0xF0000, 0xFFFFE)
 """Characters that mean nothing of themselves."""
 _MARK = chr(_PRIVATE[-1])
 _INSPECTS = "the template changes or inspects a content, so it cannot be told apart"
-_TODAY = (
-    'strftime_now would give another text on another day; set date = "2025-01-31" in chat, or your day'
-)
-_TALK = (ChatTurn("user", "x"), ChatTurn("assistant", "y"))
 _SHOWN = 200
 _MOST_ROLES = 1 << 10
 """Of which is remembered whether they are learned; data sets have a few."""
-
-
-class Generation(Extension):
-    """The block {% generation %}."""
-
-    tags = {"generation"}  # noqa: RUF012  # as the library declares it
-
-    def parse(self, parser: jinja2.parser.Parser) -> nodes.Node:
-        """Return the block as a call of `_learned` with what is in it."""
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.CallBlock(self.call_method("_learned"), [], [], body).set_lineno(line)
-
-    @jinja2.pass_context
-    def _learned(self, context: jinja2.runtime.Context, caller: jinja2.runtime.Macro) -> str:
-        return f"{context.get(_BEGINS, '')}{caller()}{context.get(_ENDS, '')}"
 
 
 class JinjaTemplate:
@@ -99,16 +71,16 @@ class JinjaTemplate:
         self.strings: tuple[str, ...]
         """What its source writes out as it is, and strings that it may put together."""
         self.roles: tuple[str, ...]
-        """Strings that it compares with and that may be names of roles, but for the usual two."""
-        environment = _environment(date)
+        """Strings that it compares with and that may be names of roles."""
+        environment = environment_for(date)
         try:
             tree = environment.parse(source)
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
             line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
             raise ConfigError(f"not a Jinja template{line}: {error.message}") from error
-        self.strings = tuple(_strings(tree))
-        self.roles = tuple(dict.fromkeys(_compared(tree)))
+        self.strings = tuple(strings_in(tree))
+        self.roles = tuple(dict.fromkeys(roles_in(tree)))
         if not any(node.name == "_learned" for node in tree.find_all(nodes.ExtensionAttribute)):
             raise ConfigError(
                 "has no {% generation %} ... {% endgeneration %}, so nobody knows what of a dialogue is"
@@ -124,7 +96,7 @@ class JinjaTemplate:
             self._require_no_date()
 
     def _require_no_inner_begin(self) -> None:
-        for talk in (_TALK * 2, (ChatTurn("system", "z"), *_TALK, *_TALK)):
+        for talk in TALKS:
             try:
                 text = self._run(talk, bos=_MARK)
             except RefusedError:
@@ -136,11 +108,12 @@ class JinjaTemplate:
                 )
 
     def _require_no_date(self) -> None:
-        try:
-            self._run(_TALK)
-        except RefusedError as error:
-            if _TODAY in str(error):
-                raise ConfigError(_TODAY) from error
+        for talk in TALKS:
+            try:
+                self._run(talk)
+            except RefusedError as error:
+                if TODAY in str(error):
+                    raise ConfigError(TODAY) from error
 
     def render(self, turns: Sequence[ChatTurn]) -> list[ChatSection]:
         """Return a dialogue as sections, none of them empty.
@@ -154,6 +127,7 @@ class JinjaTemplate:
         if plain.replace(begins, "").replace(ends, "") != bare:
             raise RefusedError("the template changes or inspects what a {% generation %} block holds")
         marked, contents = _with_marks(turns, marks)
+        self._refuse_learned_blanks(turns, marks[0])
         shown = self._run(marked, begins=begins, ends=ends)
         for number, (turn, one) in enumerate(zip(turns, marked, strict=True), 1):
             if one.content in contents and one.content not in shown:
@@ -167,6 +141,15 @@ class JinjaTemplate:
         spoken = self._spoken(marked, shown, contents, begins=begins, ends=ends)
         found = _sections(shown, plain, contents, unlearned, spoken, begins=begins, ends=ends)
         return with_spaces(self._without_frame(merged(found)))
+
+    def _refuse_learned_blanks(self, turns: Sequence[ChatTurn], mark: str) -> None:
+        """Refuse a template that would learn a blank message of weight 0, or what closes it."""
+        for number, turn in enumerate(turns, 1):
+            if not turn.weight and not turn.content.strip():
+                others = [*turns]
+                others[number - 1] = turn._replace(content=mark)
+                if self._learns_mark(others, mark):
+                    raise _learned_for(number)
 
     def _without_frame(self, sections: list[ChatSection]) -> list[ChatSection]:
         """Return sections without what the framing puts before and behind them."""
@@ -200,24 +183,32 @@ class JinjaTemplate:
             if len(self._learned) >= _MOST_ROLES:
                 self._learned.clear()
             turn = ChatTurn(role, _MARK)
-            self._learned[role] = any(map(self._learns_mark, ((_TALK[0], turn), (turn,))))
+            self._learned[role] = any(map(self._learns_mark, ((TALK[0], turn), (turn,))))
         return self._learned[role]
 
-    def _learns_mark(self, turns: Sequence[ChatTurn]) -> bool:
-        begins, ends, *_ = _free_characters(_MARK, turns)
+    def _learns_mark(self, turns: Sequence[ChatTurn], mark: str = _MARK) -> bool:
+        begins, ends, *_ = _free_characters(mark, turns)
         try:
             found = self._run(turns, begins=begins, ends=ends)
         except RefusedError:
             return False
-        return any(_MARK in block for block in re.findall(f"{begins}([^{ends}]*){ends}", found))
+        return any(mark in block for block in re.findall(f"{begins}([^{ends}]*){ends}", found))
 
     @property
     def is_begun(self) -> bool:
         """Whether it begins a talk of user and assistant with its `bos_token`."""
         try:
-            return self._bos is not None and self._run(_TALK).startswith(self._bos)
+            return self._bos is not None and self._run(TALK).startswith(self._bos)
         except RefusedError:
             return False
+
+    def text_of(self, turns: Sequence[ChatTurn]) -> str:
+        """Return a dialogue as the template writes it.
+
+        Raises:
+            RefusedError: the template raises.
+        """
+        return self._run(turns)
 
     def left_out(self, turns: Sequence[ChatTurn]) -> list[str]:
         """Return the fields of what was thought that the template leaves out, each as often.
@@ -238,7 +229,7 @@ class JinjaTemplate:
     ) -> str:
         messages = [turn.for_template() for turn in turns]
         bos = self._bos or "" if bos is None else bos
-        variables = {_BEGINS: begins, _ENDS: ends, "bos_token": bos}
+        variables = {BEGINS: begins, ENDS: ends, "bos_token": bos}
         if self._eos is not None:
             variables["eos_token"] = self._eos
         try:
@@ -259,50 +250,10 @@ class JinjaTemplate:
         return text
 
 
-def _strings(tree: nodes.Template) -> Iterator[str]:
-    yield from (node.data for node in tree.find_all(nodes.TemplateData))
-    yield from (node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
-
-
-def _compared(tree: nodes.Template) -> Iterator[str]:
-    usual = {turn.role for turn in _TALK}
-    for compare in tree.find_all(nodes.Compare):
-        for node in compare.find_all(nodes.Const):
-            if isinstance(node.value, str) and is_role(node.value) and node.value not in usual:
-                yield node.value
-
-
-def _environment(date: str | None) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _no_date
-    if date is not None:
-        environment.globals["strftime_now"] = datetime.fromisoformat(date).strftime
-    del environment.filters["random"], environment.globals["lipsum"]
-    return environment
-
-
-def _raise_exception(message: str) -> Never:
-    raise jinja2.TemplateError(message)
-
-
-def _no_date(_: str) -> Never:
-    raise jinja2.TemplateError(_TODAY)
-
-
-def _to_json(  # as templates call it
-    value: object,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
-) -> str:
-    """Return a value as JSON, without the escapes for HTML that Jinja's own filter writes."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+def _learned_for(number: int) -> RefusedError:
+    return RefusedError(
+        f"message {number:,} has the weight 0, and the template learns it; let the template ask for"
+        " message.weight"
     )
 
 
@@ -321,14 +272,14 @@ def _with_marks(
 ) -> tuple[list[ChatTurn], dict[str, str]]:
     """Return turns with marks in place of their texts, and what each mark is of.
 
-    A blank text stays, unless its message has the weight 0.
+    A blank text stays, because many templates ask whether there is one.
     """
     marked, contents, free = [], dict[str, str](), iter(marks)
     for turn in turns:
         own = []
         for text in turn.texts:
             mark = next(free)
-            own.append(mark if text.strip() or not turn.weight else text)
+            own.append(mark if text.strip() else text)
             if own[-1] is mark:
                 contents[mark] = text
         names = [name for name, _ in turn.reasoning]
@@ -364,10 +315,7 @@ def _sections(
         learned = LEARNED if depth else 0
         if part in contents:
             if learned and part in unlearned:
-                raise RefusedError(
-                    f"message {unlearned[part]:,} has the weight 0, and the template learns it; let the"
-                    " template ask for message.weight"
-                )
+                raise _learned_for(unlearned[part])
             behind = next(iter(parts[number + 1 :]), "")
             content = _content_at(plain, place, contents[part], "" if behind in contents else behind)
             yield ChatSection(content, learned | (SPOKEN if part in spoken else 0))

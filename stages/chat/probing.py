@@ -161,7 +161,7 @@ def _dialogues(own: Sequence[str], named: Sequence[str]) -> Iterator[list[ChatTu
     """Yield dialogues: of a user and an assistant, then with others beside them and in their places."""
     yield from _talks()
     talk = [ChatTurn(role, text) for role, text in zip(_TALK, (_ASKED, _ANSWERED), strict=True)]
-    for role in dict.fromkeys((*_OTHERS, *own, *named)):
+    for role in [one for one in dict.fromkeys((*_OTHERS, *own, *named)) if one not in _TALK]:
         turn = ChatTurn(role, _ASKED if role == _OTHERS[0] else _OTHER)
         yield from ([turn, *talk], [turn, *talk, *talk], [*talk, turn, *talk])
         yield from ([talk[0], turn], [turn, talk[1]])

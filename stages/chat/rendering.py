@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from stages.chat.config import ChatConfig
-from stages.chat.dialogue import ChatTurn
+from stages.chat.dialogue import TALK, TALKS, ChatTurn
 from stages.chat.probing import (
     Rendered,
     built_markup,
@@ -16,7 +16,7 @@ from stages.chat.probing import (
     turn_pieces,
 )
 from stages.chat.table import TEMPLATES
-from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, Render
+from stages.chat.template import LEARNED, MARKUP, SPOKEN, ChatSection, RefusedError, Render
 
 if TYPE_CHECKING:
     from stages.chat.jinja_file import JinjaTemplate
@@ -95,20 +95,56 @@ def begins_with(config: ChatConfig) -> str | None:
 
 
 def never_learns_end(config: ChatConfig) -> bool:
-    """Say whether a template learns contents, and of no turn what closes it."""
+    """Say whether a template learns contents, and of no turn what closes it, as far as one can tell."""
     if config.template in TEMPLATES:
         return False
-    talk = [ChatTurn("user", "x"), ChatTurn("assistant", "y")] * 2
-    try:
-        sections = _jinja(config).render(talk)
-    except RefusedError:
-        return False
-    behind = [
-        after.flags & LEARNED
-        for one, after in zip(sections, [*sections[1:], ChatSection("", LEARNED)], strict=True)
-        if one.flags & LEARNED and not one.flags & MARKUP
-    ]
-    return bool(behind) and not any(behind)
+    rendered = _probed(config, frozenset())
+    learned = [one for one in rendered if any(part.flags & ~SPOKEN == LEARNED for part in one)]
+    return bool(learned) and not any(map(_learns_end, learned))
+
+
+def _learns_end(sections: Sequence[ChatSection]) -> bool:
+    """Say whether of a dialogue what closes some turn is learned; what framing puts behind it always is.
+
+    White space that is learned closes no turn if other markup behind it closes the last one.
+    """
+    closings: list[tuple[str, str]] = []
+    """Markup behind each content that is learned: what of it is learned, and the rest."""
+    behind = False
+    for part in sections:
+        if not part.flags & MARKUP:
+            behind = bool(part.flags & LEARNED)
+            closings += [("", "")] * behind
+        elif behind:
+            learned, rest = closings[-1]
+            own = part.flags & LEARNED
+            closings[-1] = (learned + part.text, rest) if own else (learned, rest + part.text)
+    learned, rest = closings[-1]
+    if behind and not learned + rest:
+        return True
+    if behind and rest.strip() and not learned.strip():
+        return any(own.strip() for own, _ in closings)
+    return any(own for own, _ in closings)
+
+
+def closing_of(config: ChatConfig, piece: str) -> str | None:
+    """Return the white space behind a piece with which a template ends a talk of user and assistant.
+
+    None: no talk ends so.
+    """
+    named = TEMPLATES.get(config.template)
+    for talk in (TALK, *TALKS):
+        try:
+            text = _jinja(config).text_of(talk) if named is None else _joined(named.render(talk, ()))
+        except RefusedError:
+            continue
+        body = text.rstrip()
+        return text[len(body) :] if body.endswith(piece) else None
+    return None
+
+
+def _joined(sections: Sequence[ChatSection]) -> str:
+    return "".join(one.text for one in sections)
 
 
 def writes_piece(config: ChatConfig, piece: str) -> bool:

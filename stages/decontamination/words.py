@@ -127,7 +127,7 @@ class _Marks(dict[int, str]):
 _MARKS = _Marks()
 
 
-class _Numbers(dict[int, int | None]):
+class _NumberParts(dict[int, int | None]):
     """Each character as numbers have it: digits and commas of one width, without what is passed over."""
 
     def __missing__(self, code: int) -> int | None:
@@ -137,7 +137,7 @@ class _Numbers(dict[int, int | None]):
         return self[code]
 
 
-_NUMBERS = _Numbers()
+_NUMBERS = _NumberParts()
 
 
 def words_of(text: str) -> list[str]:

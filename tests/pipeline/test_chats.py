@@ -286,7 +286,20 @@ def test_what_does_not_fit_the_tokenizer_is_said(corpus: Path, tmp_path: Path) -
     assert (
         warning(chat_run("chatml")) == warning(chat_run("llama3")) == warning(chat_run("mistral")) == ""
     )
-    assert "<|im_end|> closes turns" in warning(chat_run("chatml", tokenizer=other))
+    assert "set tokenizer.special.eos" in warning(chat_run("chatml", tokenizer=other))
+    for closing, way in (
+        ("[/INST]{% endgeneration %}", ""),
+        ("<|im_end|>{% endgeneration %}", 'set eos_token = "<|im_end|>" in chat'),
+        ("<|im_end|>{% endgeneration %}{{ '\n' }}", "set tokenizer.special.eos"),
+    ):
+        source = "{{% for m in messages %}}{{% generation %}}{{{{ m.content }}}}{}{{% endfor %}}"
+        (corpus / "closed.jinja").write_text(source.format(closing))
+        closed = chat_run("chatml", tokenizer=other)
+        said = warning(with_chat(closed, template="closed.jinja"))
+        assert ("<|im_end|> closes turns" in said) == bool(way)
+        assert way in said
+        said = warning(with_chat(closed, template="closed.jinja", eos_token="<|im_end|>"))  # noqa: S106
+        assert ("closes turns" in said) == way.endswith("special.eos")
     assert "closes its last answer with </s>" in warning(chat_run("mistral", tokenizer=other))
     assert 'set framing.begin = "bos"' in warning(chat_run("llama3", framing={}))
 

@@ -78,7 +78,7 @@ IMPURE = {
 }
 IMPURE_ALLOWED = {
     ("chat/config.py", "datetime"): "a day of the run file is read; no clock is",
-    ("chat/jinja_file.py", "datetime"): "likewise: templates get it as today",
+    ("chat/jinja_environment.py", "datetime"): "likewise: templates get it as today",
     ("dedup/ranking.py", "datetime"): "dates of records are compared; no clock is read",
     ("kernel_cache.py", "multiprocessing"): "a worker is told from a program",
     ("loading/shared_number.py", "multiprocessing"): "memory by which running workers learn of an epoch",

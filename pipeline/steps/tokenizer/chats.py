@@ -6,6 +6,7 @@ from dataclasses import replace
 from pipeline.run_file.config import RunFile, Source
 from stages.chat.rendering import (
     begins_with,
+    closing_of,
     marked_pieces,
     never_learns_end,
     spelled_pieces,
@@ -151,11 +152,17 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
             f"{key}: the template closes its last answer with {closes}, and the framing with {eos}; if"
             f" the model expects {closes}, set tokenizer.special.eos"
         )
-    if closes is None and writes_piece(chat, eos):
+    behind = closing_of(chat, eos)
+    if behind == "" and closes is None and template is None:
         yield (
-            f"{key}: {eos} closes turns, and the framing puts it behind every document once more; if it"
-            f' also ends the text of a dialogue, set eos_token = "{eos}" in chat, which leaves the last'
-            " one to the framing"
+            f"{key}: {eos} closes turns, and the framing puts it behind every document once more; set"
+            f' eos_token = "{eos}" in chat, which leaves the last one to the framing'
+        )
+    elif behind or (behind is not None and closes != eos):
+        yield (
+            f"{key}: {eos} closes turns, and the framing puts it behind every document once more; if the"
+            " tokenizer has another piece that ends texts, such as <|endoftext|>, set"
+            " tokenizer.special.eos"
         )
     if never_learns_end(chat):
         yield (

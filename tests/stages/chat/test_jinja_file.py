@@ -296,6 +296,24 @@ def test_a_template_may_name_today_where_no_dialogue_asks_for_it() -> None:
         render(template, [ChatTurn("tool", "x")])
 
 
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_a_template_that_asks_for_today_in_common_dialogues_is_refused_at_once(role: str) -> None:
+    source = DATED.replace("{{ strf", f"{{% if messages[0].role == '{role}' %}}{{{{ strf").replace(
+        "') }}", "') }}{% endif %}"
+    )
+    with pytest.raises(ConfigError, match="set date"):
+        JinjaTemplate(source, None)
+
+
+def test_a_blank_message_of_weight_0_is_written_as_it_is() -> None:
+    asks = (
+        "{% for m in messages %}{% if m.content %}[{{ m.role }}]{{ m.content }}{% endif %}{% endfor %}"
+    )
+    template = JinjaTemplate(asks + "{% generation %}{% endgeneration %}", None)
+    turns = [ChatTurn("system", "", weight=0), ChatTurn("user", "a", weight=0), ChatTurn("x", "b")]
+    assert render(template, turns) == [("[user]", M), ("a", C), ("[x]", M), ("b", C)]
+
+
 @pytest.mark.parametrize("written", ["2025-13-01", "yesterday", "2025-01-31T00:00"])
 def test_a_date_that_is_none_is_refused(written: str) -> None:
     with pytest.raises(ValidationError, match='write a day as "2025-01-31"'):
@@ -311,6 +329,25 @@ def test_a_date_that_is_none_is_refused(written: str) -> None:
         ("{% generation %}{{ m.content }}<|end|>{% endgeneration %}", False),
         ("{{ m.content }}<|end|>", False),
         ("{{ m.content }}{% if m.role == 'user' %}<|x|>{% endif %}", False),
+        ("{% generation %}{{ m.content + '\n' }}{% endgeneration %}<|end|>", True),
+        ("{% generation %}{{ m.content + '\n' }}{% endgeneration %}", False),
+        ("{% generation %}{{ m.content + '\n' }}{% endgeneration %}{{ '\n' }}", False),
+        ("{% generation %}{{ m.content }}{% endgeneration %}{{ '\n' }}", True),
+        ("{% generation %}{{ m.content }}{% endgeneration %}", False),
+        (
+            (
+                "{% if m.role == 'model' %}{% generation %}{{ m.content }}{% endgeneration %}."
+                "{% else %}{{ m.content }}{% endif %}"
+            ),
+            True,
+        ),
+        (
+            (
+                "{% if messages[0].role != 'system' %}{{ raise_exception('first') }}{% endif %}"
+                "{% generation %}{{ m.content }}{% endgeneration %}<|end|>"
+            ),
+            True,
+        ),
     ],
 )
 def test_a_template_that_never_learns_to_stop_is_known(body: str, *, never: bool) -> None:

@@ -69,10 +69,20 @@ def test_reasoning_and_fields_that_nothing_reads_come_with_the_turns(read: Any, 
 
 @pytest.mark.parametrize("read", [from_lines, from_table])
 def test_reasoning_that_is_no_text_is_a_drop_that_says_so(read: Any) -> None:
-    messages = [{"role": "assistant", "content": "yo", "reasoning_content": 7}]
+    messages = [{"role": "assistant", "content": "yo", "reasoning_content": {"x": 7}}]
     (found,) = read([{"id": 7, "data": {"messages": messages}}])
     assert isinstance(found, Drop)
-    assert "reasoning_content of message 1 (assistant) is of type int, not a string" in found.detail
+    assert "reasoning_content of message 1 (assistant) is of type dict, not a string" in found.detail
+
+
+@pytest.mark.parametrize("read", [from_lines, from_table])
+@pytest.mark.parametrize(("value", "unread"), [(True, True), (False, False), (7, True), ([], False)])
+def test_a_switch_in_the_place_of_reasoning_is_no_reasoning(
+    read: Any, value: object, *, unread: bool
+) -> None:
+    messages = [{"role": "assistant", "content": "yo", "thinking": value}]
+    (found,) = read([{"id": 7, "data": {"messages": messages}}])
+    assert [(turn.reasoning, turn.unread) for turn in found.turns] == [((), ("thinking",) * unread)]
 
 
 @pytest.mark.parametrize("read", [from_lines, from_table])

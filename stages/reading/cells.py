@@ -133,11 +133,10 @@ def read_rows(
 def _holds_text(batch: pa.RecordBatch, column: str) -> Callable[[int], bool]:
     """Return what says whether a row has a text in a column that a table may lack."""
     found = find_fields(batch.schema, column)
-    if len(found) != 1 or not (
-        pa.types.is_string(found[0].type) or pa.types.is_large_string(found[0].type)
-    ):
+    types = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if len(found) != 1 or not any(test(found[0].type) for test in types):
         return lambda _: False
-    sizes = pc.binary_length(_binary(column_of(batch, column))).to_pylist()
+    sizes = pc.binary_length(_binary(column_of(batch, column)).cast(pa.large_binary())).to_pylist()
     return lambda row: bool(sizes[row])
 
 

@@ -71,6 +71,8 @@ class Tokenizer:
     """Whether every text can be written, and its parts join to it."""
     cuts_out: tuple[str, ...] = ()
     """Pieces behind which a text begins as behind special ones."""
+    inline: frozenset[int] = frozenset()
+    """Special ids whose pieces are text to the library."""
     by_words = False
     """Whether white space only parts words, and each gets a space."""
     begins_with_space = False

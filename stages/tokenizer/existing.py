@@ -76,6 +76,11 @@ class OpenTokenizer(Protocol):
         ...
 
     @property
+    def inline(self) -> frozenset[int]:
+        """Special ids whose pieces are text to the library: it puts no space behind them."""
+        ...
+
+    @property
     def by_words(self) -> bool:
         """Whether white space only parts words, and each gets a space."""
         ...
@@ -123,7 +128,7 @@ class ExistingTokenizer:
         self.begin = special_ids.get(BEGIN)
         self.unk = file.unk
         self.writes_all = file.writes_all
-        self.cuts_out, self.by_words = file.cuts_out(), file.by_words
+        self.cuts_out, self.by_words, self.inline = file.cuts_out(), file.by_words, file.inline
         self._placed: dict[TextPlace, ExistingTokenizer] = {}
         self._special = np.zeros(file.size, np.bool_)
         self._special[[n for n in special_ids.values() if n != file.unk]] = guarded

@@ -150,6 +150,9 @@ class HuggingFaceFile:
         continued = _Continued(library, content, special, name=name, written=written, plain=plain)
         return continued.behind(self, place, begun=found if self.by_words else None)
 
+    inline: frozenset[int] = frozenset()
+    """Special ids whose pieces are text to the library: none, it cuts all of them out."""
+
     @property
     def by_words(self) -> bool:
         """Whether white space only parts words, and each gets a space."""

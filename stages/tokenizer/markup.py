@@ -221,8 +221,8 @@ class MarkupEncoder:
     def _borders(self, text: str, is_markup: bool, tokenizer: RunTokenizer) -> _Borders:  # noqa: FBT001
         """Say whether a section begins and ends with a piece that is no text to the tokenizer."""
         pieces = self._split(text) if is_markup else [text]
-        begins = is_markup and pieces[0] in self._controls
-        ends = is_markup and pieces[-1] in self._controls
+        begins = is_markup and pieces[0] in self._apart
+        ends = is_markup and pieces[-1] in self._apart
         words = tokenizer.by_words and text[-1:].isspace()
         return _Borders(
             begins or text.startswith(tokenizer.cuts_out),
@@ -246,8 +246,11 @@ class MarkupEncoder:
         texts = self._split(part.text)
         atoms = []
         for n, text in enumerate(texts):
-            before = part.place.before if n == 0 else Before.SPECIAL
-            ends = part.place.ends if n == len(texts) - 1 else True
+            before, ends = part.place
+            if n > 0:
+                before = Before.SPECIAL if texts[n - 1] in self._apart else Before.TEXT
+            if n < len(texts) - 1:
+                ends = texts[n + 1] in self._apart
             tokenizer = self.tokenizer.at(TextPlace(before, ends))
             atoms.append(_Atom(text, self._controls.get(text), tokenizer))
         return atoms
@@ -265,6 +268,12 @@ class MarkupEncoder:
         ids = self.tokenizer.special_ids
         numbers = sorted(set(ids.values()))
         return control_pieces(ids, dict(zip(numbers, self.tokenizer.pieces(numbers), strict=True)))
+
+    @cached_property
+    def _apart(self) -> set[str]:
+        """Control pieces that are no text to the library."""
+        inline = self.tokenizer.inline
+        return {piece for piece, number in self._controls.items() if number not in inline}
 
     @cached_property
     def _pattern(self) -> "re.Pattern[str] | None":

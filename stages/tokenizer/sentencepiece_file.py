@@ -65,6 +65,7 @@ class SentencePieceFile:
         own: the model, with its own normaliser.
         plain: the same pieces without one.
         words: whether pieces are whole words.
+        inline: special ids whose pieces the library finds in texts, as if they were words.
         place: of the texts.
     """
 
@@ -74,9 +75,10 @@ class SentencePieceFile:
         plain: sentencepiece.SentencePieceProcessor,
         *,
         words: bool,
+        inline: frozenset[int] = frozenset(),
         place: TextPlace = WHOLE,
     ) -> None:
-        self._own = own
+        self._own, self.inline = own, inline
         self._left = _DIGIT * (place.before is Before.TEXT)
         self._right = _DIGIT * (not place.ends)
         self._plain_model = plain
@@ -102,7 +104,8 @@ class SentencePieceFile:
             raise FormatError(f"{name}: id {lost[0]:,} is to be special, but is a byte that texts need")
         controlled = _with_controls(model, special)
         own, plain = (_load(proto, name=name) for proto in (controlled, controlled + NO_NORMALIZER))
-        return cls(own, plain, words=model.kind is ModelKind.WORD)
+        inline = {number for number in special if model.types[number] == PieceType.USER_DEFINED}
+        return cls(own, plain, words=model.kind is ModelKind.WORD, inline=frozenset(inline))
 
     def normalise(self, text: str) -> str:
         """Return a text as the normaliser leaves it, its dummy prefix included.
@@ -121,7 +124,8 @@ class SentencePieceFile:
         """Return the model as it encodes a part of a document at a place."""
         if place.before is not Before.TEXT and place.ends:
             return self
-        return SentencePieceFile(self._own, self._plain_model, words=self._words, place=place)
+        own, plain, inline = self._own, self._plain_model, self.inline
+        return SentencePieceFile(own, plain, words=self._words, inline=inline, place=place)
 
     by_words = False
     """Whether white space only parts words, and each gets a space."""
@@ -146,7 +150,8 @@ class SentencePieceFile:
 
     def verbatim(self) -> "SentencePieceFile":
         """Return the same pieces without a normaliser."""
-        return SentencePieceFile(self._plain_model, self._plain_model, words=self._words)
+        plain, inline = self._plain_model, self.inline
+        return SentencePieceFile(plain, plain, words=self._words, inline=inline)
 
     def piece_bytes(self) -> list[bytes]:
         """Return what each id stands for: (V,); nothing for special ids."""

@@ -64,5 +64,20 @@ def test_dialogues_of_every_shape_are_found_and_read(tmp_path: Path, name: str) 
     assert source["chat"] == {**columns, "template": "chatml"}
     assert content["task"] == "chat"
     assert content["sources"][0]["unread"] == []
+    assert content["sources"][0]["text"] == ", ".join(columns.values())
     found = ingested(web)
     assert (found["read"], found["dropped"]) == (len(talks), {})
+
+
+@pytest.mark.parametrize("completion", ["a text", [{"role": "assistant"}], []])
+def test_a_prompt_whose_completion_holds_no_messages_is_no_dialogue(
+    tmp_path: Path, completion: object
+) -> None:
+    web = tmp_path / "web"
+    web.mkdir()
+    prompt = [{"role": "user", "content": TEXTS[0][:80]}]
+    rows = [{"id": n, "prompt": prompt, "completion": completion, "text": TEXTS[n]} for n in range(5)]
+    (web / "a.jsonl").write_text(lines_of(rows), encoding="utf-8")
+    content, (source,) = init(web)
+    assert "chat" not in source
+    assert content["sources"][0]["text"] == "text"

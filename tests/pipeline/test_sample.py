@@ -16,10 +16,11 @@ import pytest
 
 from pipeline.commands.forecast import forecast_run
 from pipeline.inputs.even_share import DrawnFile, even_share
-from pipeline.inputs.sample import InputSample, draw_sample
+from pipeline.inputs.sample import InputSample, draw_sample, sample_source
 from pipeline.report.forecast_content import Forecast
-from pipeline.run_file.config import RunFile
+from pipeline.run_file.config import RunFile, Source
 from pipeline.session.session import RunRequest, run_session
+from stages.chat.config import ChatConfig
 from stages.errors import ConfigError, DataError
 from tests.campaign import some_of
 
@@ -279,3 +280,10 @@ def test_a_vocabulary_that_the_run_may_not_give_is_said(tmp_path: Path) -> None:
     (said,) = [note for note in forecast(tmp_path, many, 0.5)["notes"] if "to train 16,000" in note]
     assert "The run would be refused" in said or "The run may be refused" in said
     assert "tokenizer.train.vocab_size" in said
+
+
+def test_a_prompt_and_its_completion_are_one_dialogue_of_a_sample(tmp_path: Path) -> None:
+    chat = ChatConfig(template="chatml", column="prompt", completion_column="completion")
+    found = sample_source(Source(name="pairs", paths=("a.jsonl",), chat=chat), tmp_path / "s.jsonl").chat
+    assert found is not None
+    assert (found.column, found.completion_column) == ("_messages", None)

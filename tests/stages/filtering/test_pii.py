@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from stages.filtering import pii_addresses, pii_emails, pii_phones
 from stages.filtering.filter import Changed, Gone
 from stages.filtering.pii import FINDERS, DataKind, PersonalData, replaced
+from stages.filtering.table import filter_of
 from tests.campaign import examples
 from tests.stages.filtering.texts import judged
 
@@ -49,6 +51,7 @@ FOUND: list[tuple[DataKind, str]] = [
     ("key", PEM.replace("RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK")),
     ("phone", "+49 (0)30 901820-0"),
     ("phone", "+442079460958"),
+    ("phone", "+247 62889"),
     ("phone", "(212) 555-0123"),
     ("phone", "212-555-0123"),
     ("phone", "1-800-555-0199"),
@@ -58,6 +61,7 @@ FOUND: list[tuple[DataKind, str]] = [
     ("key", "sk-proj-" + "abc123" * 8),
     ("key", "xoxb-" + "123456789-abc"),
     ("key", "xoxo-" + "523423-234243-234233-" + "e03" * 11),
+    ("key", "xapp-" + "1-A0123BCDEF-1234567890123-" + "0af1" * 16),
     ("key", "sk_" + "live_" + "0123456789abcdef"),
     ("key", "hf_" + "Ab" * 17),
     ("key", "eyJ" + "hbGciOiJI" * 2 + ".eyJ" + "zdWIiOiIx" * 2 + "." + "abc_def-12" * 2),
@@ -82,6 +86,7 @@ LEFT = [
     "pp. 212-220 1970", "7(3), 212\u2013220 1970.", "7:212-220\u00a02019", "12:2606:4700:4700::1111",
     "sk-ant-colony-optimization-2020", "sk-live-hockey-slovakia-2024-final",
     "glpat-your-token-goes-here-xx", "2606:4700:4700:1:2:3:4:1111:443:1",
+    "me@example-.org", "me@-example.org",
     "me@example.nosuchtld", "a@b.com2", "a@b.comic-books.x", "+12345678", "2a00:1450:zz", "2a00:::1",
 ]  # fmt: skip
 COSTLY = ["a" * 50 + "@", "1.", "8.8.8.", "+1 ", "2a00:", "eyJaaaaaaaaaa.", "a.b@c.", "-----BEGIN "]
@@ -275,6 +280,13 @@ def test_a_long_text_that_nearly_matches_everywhere_comes_to_an_end(part: str) -
     text = part * (1_000_000 // len(part))
     left, _ = replaced(text, ALL)
     assert len(left) <= len(text)
+
+
+@pytest.mark.parametrize("find", [("phone",), ("email",), ("phone", "email", "ip"), ("ip", "key")])
+def test_what_judges_is_part_of_the_settings(find: tuple[DataKind, ...], tmp_path: Path) -> None:
+    judge = filter_of(config := PersonalData(find=find)).resolve(config, tmp_path, "filters").judge
+    assert judge is not None
+    assert ("phonenumbers" in judge, "top-level domains" in judge) == ("phone" in find, "email" in find)
 
 
 def test_one_that_is_named_twice_is_refused() -> None:

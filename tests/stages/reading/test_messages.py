@@ -76,6 +76,15 @@ def test_strings_of_all_types_are_read(text_type: pa.DataType) -> None:
         assert found.turns == dialogue_of([*TALK])
 
 
+@pytest.mark.parametrize("text_type", [pa.string(), pa.large_string(), pa.string_view()])
+def test_a_system_beside_messages_is_noticed_in_strings_of_all_types(text_type: pa.DataType) -> None:
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([TALK] * 3), pa.array(["Be", "", None], text_type)], ["messages", "system"]
+    )
+    found = read_rows(batch, MESSAGES, first=0, max_bytes=1 << 20)
+    assert [one.unread for one in found if not isinstance(one, Drop)] == [("system",), (), ()]
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [

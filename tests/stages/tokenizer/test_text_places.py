@@ -262,3 +262,39 @@ def test_white_space_around_a_border_is_what_the_document_has(
     spelled = encoder.spell(parts.ids).tobytes().decode()
     assert spelled == " " + text
     assert encoder.normalised(plain) is not None
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_piece_that_is_text_to_its_library_puts_no_space_behind_it(number: int) -> None:
+    data = model_of(
+        "bpe", byte_fallback=True, user_defined_symbols=["<|x|>"], control_symbols=["<|y|>", "<|p|>"]
+    )
+    model = sentencepiece.SentencePieceProcessor(model_proto=data)
+    name = "model.model"
+    kind = kind_of_file("bare-model")
+    found = describe(data, kind, name=name)
+    ids = {f"reserved_{one}": model.piece_to_id(one) for one in ("<|x|>", "<|y|>")}
+    roles = {
+        "pad": model.piece_to_id("<|p|>"),
+        **find_roles(found, SpecialPieces(), name=name).ids,
+        **ids,
+    }
+    encoder = MarkupEncoder(existing_tokenizer(data, kind, roles, name=name))
+    parts = ["<|x|>user", " the", "<|x|>", " ", "<|x|>(", "and"][:number]
+    markup = np.array([True, False, True, True, True, False])[:number]
+    put, *wanted = model.encode("".join(parts))
+    assert model.id_to_piece(put) == "\u2581"  # before all: no space before a piece
+    assert encoded(encoder, Sections(parts, markup)) == wanted
+    apart = Sections(["<|y|>", "user", "the"], np.array([True, True, False]))
+    assert encoder.spell(np.array(encoded(encoder, apart))).tobytes() == b"<|y|> userthe"
+
+
+def test_white_space_that_a_file_takes_from_ends_alone_stays_before_text() -> None:
+    strip = {"type": "Strip", "strip_left": False, "strip_right": True}
+    data, kind = changed(data_of("gpt2"), normalizer=strip), TokenizerKind.HUGGING_FACE
+    found = describe(data, kind, name="stripped")
+    ids = find_roles(found, SpecialPieces(), name="stripped").ids
+    ids = {"eos": min(found.controls), "pad": min(found.controls), **ids}
+    encoder = MarkupEncoder(existing_tokenizer(data, kind, ids, name="stripped"))
+    sections = Sections(["the ", "end "], np.zeros(2, np.bool_))
+    assert encoder.spell(np.array(encoded(encoder, sections))).tobytes() == b"the end"

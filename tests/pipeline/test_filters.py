@@ -14,10 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.planning.plan import plan_steps
+from pipeline.run_file.filters import filter_warnings
 from pipeline.run_file.load import load_run_file
 from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows, settle
 from stages.errors import ConfigError, DataError
+from stages.filtering.length import Length
+from stages.filtering.url import UrlLists
 from tests.conftest import digests, run_small, small_run
 
 SOURCES = [
@@ -200,3 +203,10 @@ def test_a_run_of_which_filters_leave_nothing_says_so(tmp_path: Path) -> None:
         run_small(
             tmp_path, tmp_path / "run", sources=sources, filters=[{"kind": "length", "min_chars": 99}]
         )
+
+
+def test_a_filter_is_named_by_its_place_in_the_run_file(tmp_path: Path) -> None:
+    (tmp_path / "domains.txt").write_text("one.org\nexample.org/path\n")
+    lists = UrlLists(domains=(str(tmp_path / "domains.txt"),))
+    (said,) = filter_warnings([Length(min_chars=1), lists])
+    assert said.startswith("filters.1 (kind = 'url'): 1 line of the lists of domains names no host")

@@ -284,7 +284,9 @@ def test_a_long_text_that_nearly_matches_everywhere_comes_to_an_end(part: str) -
 
 @pytest.mark.parametrize("find", [("phone",), ("email",), ("phone", "email", "ip"), ("ip", "key")])
 def test_what_judges_is_part_of_the_settings(find: tuple[DataKind, ...], tmp_path: Path) -> None:
-    judge = filter_of(config := PersonalData(find=find)).resolve(config, tmp_path, "filters").judge
+    resolved = filter_of(config := PersonalData(find=find)).resolve(config, tmp_path, "filters")
+    assert isinstance(resolved, PersonalData)
+    judge = resolved.judge
     assert judge is not None
     assert ("phonenumbers" in judge, "top-level domains" in judge) == ("phone" in find, "email" in find)
 

@@ -12,7 +12,7 @@ from stages.decontamination import search
 from stages.decontamination.config import DecontaminationRule
 from stages.decontamination.index import EvaluationIndex, IndexBuilder, passages_of
 from stages.decontamination.search import BEGIN, DOCUMENT, END, GRAM, WORD, Searcher, search_plainly
-from stages.decontamination.words import fold, folding, words_of
+from stages.decontamination.words import fill_words, fold, folding, vocabulary_of, words_of
 from tests.campaign import examples
 
 RULE = DecontaminationRule(ngram=4, min_words=2, max_items=3)
@@ -140,6 +140,33 @@ def test_words_do_not_change_with_case_form_or_punctuation(text: str) -> None:
 )
 def test_words_are_letters_and_digits_in_one_form(text: str, words: list[str]) -> None:
     assert words_of(text) == words
+    assert read_words(text, words) == words
+
+
+def read_words(text: str, names: list[str]) -> list[str]:
+    """Return the words of a text as compiled code reads them, of those that are known."""
+    known = vocabulary_of(names := sorted({*names}))
+    data, tables = np.frombuffer(text.encode(), np.uint8), folding()
+    found = np.empty(len(data) + 9, np.int32), *np.empty((2, len(data) + 9), np.int64)
+    count, _ = fill_words(
+        data,
+        (0, len(data)),
+        (tables.single, tables.several, tables.kinds),
+        (known.codes, known.ptr, known.table),
+        np.empty(known.longest + 1, np.int32),
+        found,
+        0,
+    )
+    return [names[number] if number >= 0 else "" for number in found[0][:count].tolist()]
+
+
+NUMERIC = st.text("0123456789,，１２３\u202f\u200b\ufe0f ", max_size=20)
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(text=NUMERIC)
+def test_compiled_code_reads_numbers_as_they_are_stated(text: str) -> None:
+    assert read_words(text, words_of(text)) == words_of(text)
 
 
 PASSED_OVER = "'´\u2019\u00ad\u200b\u200d\u2060\ufe0e\ufe0f\U000e0101\u034f\u20e3\u3164"

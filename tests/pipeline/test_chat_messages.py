@@ -127,3 +127,12 @@ def test_a_source_of_which_nothing_is_learned_is_told(corpus: Path, tmp_path: Pa
     content = chat_run("chatml", datasets=[{"name": "sft", "objective": objective}])
     report = run_it(corpus, tmp_path / "whole", content)
     assert not [one for one in report["warnings"] if "has a loss" in one]
+
+
+def test_where_a_template_refuses_all_dialogues_it_is_named(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "never.jinja").write_text("{% generation %}{% endgeneration %}{{ raise_exception('no') }}")
+    content = with_chat(chat_run("chatml"), template="never.jinja")
+    with pytest.raises(
+        ShardmillError, match=r"no document is left of 30 .*; check the template of chat"
+    ):
+        run_it(corpus, tmp_path / "never", content, until="ingest")

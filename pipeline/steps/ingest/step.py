@@ -18,6 +18,7 @@ from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.compared import compared_columns
 from pipeline.steps.ingest.coverage import require_chains, require_whole_files
+from pipeline.steps.ingest.dialogues import REFUSED
 from pipeline.steps.ingest.filtering import Sample, least_samples
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
 from pipeline.steps.ingest.reading import InputPart
@@ -293,7 +294,7 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
         raise DataError(
             f"no document is left of {read:,} records in {len(job.scope.inputs):,} files"
             + (f" ({', '.join(named[:3])})" if named else "")
-            + f"; check text_column{' and filters' if file.filters else ' and ingest.min_chars'}"
+            + f"; check {_suspect(file, drops)}"
         )
     for column in () if job.scope.earlier else file.dedup.columns:  # earlier runs had some
         if not compared[column]:
@@ -329,6 +330,13 @@ def size_of(unit: str, part: PartRecord) -> UnitSize:
 def _unit_key(unit: str) -> str | None:
     """Return the key of the file or bundle that a unit is a part of."""
     return unit.replace(".", "/", 1).rpartition("-")[0]
+
+
+def _suspect(file: RunFile, drops: Counter[str]) -> str:
+    """Return the settings because of which most records may have been dropped."""
+    if [name for name, _ in drops.most_common(1)] == [REFUSED]:
+        return "the template of chat"
+    return f"text_column and {'filters' if file.filters else 'ingest.min_chars'}"
 
 
 def _warning(scope: Scope) -> str | None:

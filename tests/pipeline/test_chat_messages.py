@@ -136,3 +136,16 @@ def test_where_a_template_refuses_all_dialogues_it_is_named(corpus: Path, tmp_pa
         ShardmillError, match=r"no document is left of 30 .*; check the template of chat"
     ):
         run_it(corpus, tmp_path / "never", content, until="ingest")
+
+
+@pytest.mark.parametrize("absent", ["column", "completion_column"])
+def test_fields_of_messages_that_no_record_has_are_refused_by_name(
+    corpus: Path, tmp_path: Path, absent: str
+) -> None:
+    talk = [{"role": "user", "content": "Hi there"}]
+    rows = [json.dumps({"id": n, "prompt": talk, "completion": talk}) for n in range(3)]
+    (corpus / "pairs.jsonl").write_text("\n".join(rows))
+    columns = {"column": "prompt", "completion_column": "completion", absent: "wrong"}
+    content = with_chat(chat_run("chatml"), paths=["pairs.jsonl"], **columns)
+    with pytest.raises(ShardmillError, match=rf"sources\.chats\.chat\.{absent} = 'wrong'"):
+        run_it(corpus, tmp_path / absent, content, until="ingest")

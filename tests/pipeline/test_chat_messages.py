@@ -48,7 +48,7 @@ def test_turns_that_no_dataset_learns_alone_are_told(corpus: Path, tmp_path: Pat
 
 
 def test_what_of_dialogues_nothing_reads_is_counted_and_told(corpus: Path, tmp_path: Path) -> None:
-    asked = {"role": "user", "content": "Hi there, my friend", "train": False}
+    asked = {"role": "user", "content": "Hi there, my friend", "train": False, "loss": 0}
     said = {"role": "assistant", "content": "Hello to you, too", "reasoning_content": "Be kind."}
     lines = "".join(
         json.dumps({"id": n, "messages": [asked, {**said, "loss": n}], "system": "Be"}) + "\n"
@@ -59,17 +59,17 @@ def test_what_of_dialogues_nothing_reads_is_counted_and_told(corpus: Path, tmp_p
     report = run_it(corpus, tmp_path / "fields", content, until="ingest")
     assert report["documents"]["noticed"] == {
         "chats": {
-            "messages with the field loss, which is not read": 3,
+            "messages with the field loss, which is not read": 6,
             "messages with the field train, which is not read": 3,
             "texts in reasoning_content of messages that the template leaves out": 3,
             "dialogues with the field system beside their messages, which is not read": 3,
         }
     }
-    told = [one for one in report["warnings"] if one.startswith("sources.chats: 3 ")]
-    assert [" ".join(one.split()[2:7]) for one in told] == [
-        "messages have the field loss,",
-        "messages have the field train,",
-        "dialogues have the field system",
+    told = [one for one in report["warnings"] if one.startswith("sources.chats: ")]
+    assert [" ".join(one.split()[1:7]) for one in told] == [
+        "6 messages have the field loss,",
+        "3 messages have the field train,",
+        "3 dialogues have the field system",
     ]
 
 

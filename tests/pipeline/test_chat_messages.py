@@ -149,3 +149,14 @@ def test_fields_of_messages_that_no_record_has_are_refused_by_name(
     content = with_chat(chat_run("chatml"), paths=["pairs.jsonl"], **columns)
     with pytest.raises(ShardmillError, match=rf"sources\.chats\.chat\.{absent} = 'wrong'"):
         run_it(corpus, tmp_path / absent, content, until="ingest")
+
+
+def test_all_that_has_no_effect_is_told_at_once(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "domains.txt").write_text("one.org\nexample.org/path\n")
+    lists = {"kind": "url", "domains": ["domains.txt"]}
+    content = {**with_chat(chat_run("chatml"), learn=["assistant", "user"]), "filters": [lists, lists]}
+    request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0)
+    told = next(one.step.warning for one in plan_session(request) if one.step.name == "ingest")
+    assert told is not None
+    assert told.count("has no effect") == 1
+    assert all(f"filters.{number} (kind = 'url'): 1 line" in told for number in (0, 1))

@@ -1,4 +1,4 @@
-"""What a run promises of sections of texts: the ids of the library, and one space before all of a text."""
+"""What a run promises of sections: the ids of the library, with one space before all of a text."""
 
 import json
 from pathlib import Path

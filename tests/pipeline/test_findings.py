@@ -4,6 +4,7 @@ The checks are called on copies of the small run, each with the least damage tha
 nothing else wrong that another check would name.
 """
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,7 @@ from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.draw.make import DrawnRecord, DrawnWork, DrawWork, make_drawn
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.tokenize.encode import TokenizeUnit
-from pipeline.steps.tokenizer.load import load_tokenizer, special_ids_of
+from pipeline.steps.tokenizer.load import SPELLED_OUT, load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit, units_of
 from pipeline.steps.verify.check import (
     ShardCheck,
@@ -39,6 +40,7 @@ from stages.objectives.clm import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn
 from stages.store.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, read_manifest, write_manifest
+from stages.tokenizer.markup import SpelledOut
 
 FOLDER = "datasets/clm/train"
 SETTINGS = Settings(CausalLM(), PackingConfig(seq_len=256, shards=2), 11, 0)
@@ -204,6 +206,23 @@ def test_special_ids_are_held_to_those_of_the_run_and_not_of_the_file(space: Wor
     for ids, expected in ((right, []), (wrong, ["settings", "special_ids"])):
         found = check_settings(space, FOLDER, manifest, replace(SETTINGS, special_ids=ids))
         assert [finding.check for _, finding in found] == expected
+
+
+def test_what_is_spelled_out_is_held_to_what_the_run_says(space: Workspace) -> None:
+    manifest = read_manifest(space.path(FOLDER))
+    own = {"chats": SpelledOut(ids={"<think>": 5}, in_answers=False)}
+    other = {"chats": SpelledOut(ids={"<think>": 5}, in_answers=True)}
+    place = space.path(SPELLED_OUT)
+    for kept, said, differ in (
+        (own, own, []),
+        (own, {}, ["chats"]),
+        ({}, own, ["chats"]),
+        (own, other, ["chats"]),
+    ):
+        place.write_text(json.dumps(kept))
+        found = check_settings(space, FOLDER, manifest, replace(SETTINGS, spelled_out=said))
+        assert [one.message.split()[0] for file, one in found if file == SPELLED_OUT] == differ
+    place.unlink()
 
 
 def test_epochs_drawn_by_two_versions_of_a_model_are_refused(space: Workspace) -> None:

@@ -123,7 +123,7 @@ PII = Filter(
     PersonalData,
     tuple(FINDERS),
     _open,
-    version=2,
+    version=3,
     changes=tuple(FINDERS),
     rewrites=_rewrites,
     resolve=_resolve,

@@ -30,7 +30,7 @@ EXTENSION = rf"(?:;ext=|,?[{SPACES}]?(?i:x|ext\.?|extension|#)[{SPACES}]?)[0-9]{
 _NO_NUMBER = (
     r"(?!(?:19|20)\d\d(?:(?P<date>[-/.])(?:0[1-9]|1[0-2])(?P=date)(?:0[1-9]|[12]\d|3[01])(?!\d)"
     r"|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?(?!\d))"
-    r"|\d{1,2}(?P<day>[-/.])\d{1,2}(?P=day)(?:19|20)\d\d(?!\d)"
+    r"|(?:0?[1-9]|[12]\d|3[01])(?P<day>[-/.])(?:0?[1-9]|[12]\d|3[01])(?P=day)(?:19|20)\d\d(?!\d)"
     r"|\d{4}-\d{5}(?!\d)|\d{6}-\d{7}(?!\d))"
 )
 """Dates, also with a time, and places by latitude and longitude."""
@@ -40,10 +40,10 @@ INTERNATIONAL = re.compile(
     re.ASCII,
 )
 _NATIONAL = re.compile(
-    r"[(1-9](?<![\w+-].)(?<![0-9]\..)(?:"
+    r"[(1-9](?<![\w+].)(?:(?<!-.)|(?<=[^\0-\x7f]-.))(?<![0-9]\..)(?:"
     rf"(?<=1)(?P<code>{MARK})(?:\([2-9]\d\d\)[{SPACES}]?|[2-9]\d\d(?P<first>{MARK}))"
     rf"|(?<=\()[2-9]\d\d\)[{SPACES}]?|(?<=[2-9])\d\d(?P<second>{MARK})"
-    rf")[2-9]\d\d(?P<last>{MARK})\d{{4}}(?:{EXTENSION}|(?![\w-]|\.\d))",
+    rf")[2-9]\d\d(?P<last>{MARK})\d{{4}}(?:{EXTENSION}|(?!\w|-[\w-]|\.\d))",
     re.ASCII,
 )
 _GROUP_END = re.compile(r"[0-9](?![0-9])")

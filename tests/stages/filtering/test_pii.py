@@ -68,6 +68,15 @@ FOUND: list[tuple[DataKind, str]] = [
     ("key", PEM),
     *[("key", f"{start}{'A1b2' * 9}") for start in ("gho_", "ghu_", "ghs_", "ghr_", "npm_", "glpat-")],
     ("key", "github_" + "pat_" + "a1_B" * 16),
+    ("key", "pypi-" + "AgEIcHlwaS5vcmc" + "aB1_-" * 20),
+    ("key", "pypi-" + "AgENdGVzdC5weXBpLm9yZw" + "aB1_c" * 20),
+    *[("key", f"{start}{'0a1b' * 16}") for start in ("dop_v1_", "doo_v1_", "dor_v1_")],
+    *[("key", f"{start}{'0aF1' * 8}") for start in ("shpat_", "shpca_", "shppa_", "shpss_")],
+    ("key", "SG" + "." + "a_-B" * 5 + "c1." + "a1-_" * 10 + "abc"),
+    ("key", "GOCSPX" + "-" + "aB1_" * 7),
+    ("key", "rubygems" + "_" + "0a1b" * 12),
+    ("key", "dckr_" + "pat_" + "aB1_-x" * 4 + "abc"),
+    ("key", "gsk_" + "aB1c" * 13),
     ("key", "ASIA" + "ABCDEFGH01234567"),
     ("key", "rk_" + "test_" + "0123456789abcdef"),
 ]
@@ -85,7 +94,8 @@ LEFT = [
     "+27.08.1970", "+12-27-1970", "+4906-11631", "+490613-1163124", "+4930901820ab3f", "+12125550123abc",
     "pp. 212-220 1970", "7(3), 212\u2013220 1970.", "7:212-220\u00a02019", "12:2606:4700:4700::1111",
     "sk-ant-colony-optimization-2020", "sk-live-hockey-slovakia-2024-final",
-    "glpat-your-token-goes-here-xx", "2606:4700:4700:1:2:3:4:1111:443:1",
+    "glpat-your-token-goes-here-xx", "ghp_" + "a1" * 18 + "-x", "212-555-0123-x", "x-212-555-0123",
+    "pypi-AgE", "gsk_short", "SG.a.b", "-212-555-0123", "2606:4700:4700:1:2:3:4:1111:443:1",
     "me@example-.org", "me@-example.org",
     "me@example.nosuchtld", "a@b.com2", "a@b.comic-books.x", "+12345678", "2a00:1450:zz", "2a00:::1",
 ]  # fmt: skip
@@ -99,9 +109,9 @@ PLAIN = {
         r"\+(?<![\w+].)(?<![0-9]\..)", r"(?<![\w+])(?<![0-9]\.)\+"
     ),
     (pii_phones, "_NATIONAL"): (
-        rf"(?<![\w+-])(?<![0-9]\.)(?:1(?P<code>{pii_phones.MARK}))?(?:\([2-9]\d\d\)[{pii_phones.SPACES}]?"
+        rf"(?<![\w+])(?:(?<!-)|(?<=[^\0-\x7f]-))(?<![0-9]\.)(?:1(?P<code>{pii_phones.MARK}))?(?:\([2-9]\d\d\)[{pii_phones.SPACES}]?"
         rf"|[2-9]\d\d(?P<first>{pii_phones.MARK}))(?P<second>)[2-9]\d\d(?P<last>{pii_phones.MARK})\d{{4}}"
-        rf"(?:{pii_phones.EXTENSION}|(?![\w-]|\.\d))"
+        rf"(?:{pii_phones.EXTENSION}|(?!\w|-[\w-]|\.\d))"
     ),
 }
 """The patterns as one would write them, which try every character."""
@@ -218,6 +228,19 @@ def test_a_replacement_is_the_same_beside_a_letter_of_any_script(kind: DataKind,
             assert left == ((f"{sign}.uk{letter}") if shorter else f"{token}{letter}")
         else:
             assert (left, counts) == (f"{sign}{letter}", {kind: 1}), script
+
+
+@pytest.mark.parametrize(("kind", "token"), FOUND)
+def test_a_replacement_is_the_same_beside_a_hyphen_and_a_letter(kind: DataKind, token: str) -> None:
+    """As an article or an ending is written beside it: \u05d1-212-555-0123, ghp_..-\u10d8\u10d7."""
+    sign = f"[{kind.upper()}]"
+    for letter in letters().values():
+        left, counts = replaced(f"{letter}-{token}", ALL)
+        assert counts == {kind: 1}
+        assert left == f"{letter}-{sign}" or (kind == "email" and left == sign)
+        left, counts = replaced(f"{token}-{letter}", ALL)
+        assert counts == {kind: 1}
+        assert left == f"{sign}-{letter}" or (kind == "key" and left == f"{sign}{letter}")
 
 
 @pytest.mark.parametrize("after", [chr(code) for code in range(0x100) if not chr(code).isalnum()])

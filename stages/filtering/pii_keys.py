@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator
 
 _PLAIN = (
-    *("PRIVATE KEY", "AKIA", "ASIA", "AIza", "sk-", "xox", "xapp-", "eyJ", "glpat-", "GOCSPX-", "pypi-AgE"),
-    "SG.",
+    *("PRIVATE KEY", "AKIA", "ASIA", "AIza", "sk-", "xox", "xapp-", "eyJ", "glpat-", "GOCSPX-"),
+    *("pypi-AgE", "SG."),
 )
 _UNDERSCORED = (
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "hf_", "npm_", "gsk_", "shp", "rubygems_"),

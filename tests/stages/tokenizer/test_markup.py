@@ -93,6 +93,8 @@ def test_no_id_of_rows_is_given_by_markup() -> None:
     given = {"<s>": 1, "</s>": 2, "[INST]": 7}
     assert control_pieces(ids, names) == given
     assert control_pieces({**ids, "pad": 2}, names) == given, "an EOS that pads, too"
+    unknown = {one: number for one, number in given.items() if number != 1}
+    assert control_pieces({**ids, "unk": 1}, names) == unknown, "a BOS that stands for what is unknown"
 
 
 def test_a_space_is_put_before_a_document_and_behind_special_pieces_and_nowhere_else() -> None:

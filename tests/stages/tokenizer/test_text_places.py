@@ -264,7 +264,7 @@ def test_white_space_around_a_border_is_what_the_document_has(
     assert encoder.normalised(plain) is not None
 
 
-@pytest.mark.parametrize("number", [4, 5])
+@pytest.mark.parametrize("number", [4, 5, 6])
 def test_a_piece_that_is_text_to_its_library_puts_no_space_behind_it(number: int) -> None:
     data = model_of(
         "bpe", byte_fallback=True, user_defined_symbols=["<|x|>"], control_symbols=["<|y|>", "<|p|>"]
@@ -280,7 +280,7 @@ def test_a_piece_that_is_text_to_its_library_puts_no_space_behind_it(number: int
         **ids,
     }
     encoder = MarkupEncoder(existing_tokenizer(data, kind, roles, name=name))
-    parts = ["<|x|>user", " the", "<|x|>", " ", "<|x|>(", "and"][:number]
+    parts = ["<|x|>user", " the", "<|x|>", " ", "<|x|>a <|x|>(", "and"][:number]
     markup = np.array([True, False, True, True, True, False])[:number]
     put, *wanted = model.encode("".join(parts))
     assert model.id_to_piece(put) == "\u2581"  # before all: no space before a piece

@@ -28,18 +28,19 @@ REPEATED_KEPT = GopherRepetition(
     max_repeated=(1.0,) * 6,
 )
 LINES_ENDED = FineWeb(min_ended_lines=0.0, max_short_lines=1.0, max_repeated_characters=1.0)
+PIECES = ("a.\n", " a.\n", " a. \n", " é.\n", " İ.\n", "İ ", "ab[]")
+FOUND = ("8.8.8.8 ", "a@b.co ", "a@b.co,", "+12345678 ")
 SIZE = 40_000
 """Bytes of a text, about."""
 ROUNDING = 1.2
 """An object of 51 bytes takes 64; tracemalloc says 51."""
 
 
-@pytest.mark.parametrize("last", ["", "é", "海", "😀"])
 @pytest.mark.parametrize(
-    ("config", "piece"),
+    ("config", "piece", "last"),
     [
-        *((LINES_KEPT, piece) for piece in ("a.\n", " a.\n", " a. \n", " é.\n", " İ.\n", "İ ", "ab[]")),
-        *((PersonalData(), piece) for piece in ("8.8.8.8 ", "a@b.co ", "a@b.co,", "+12345678 ")),
+        *((LINES_KEPT, piece, last) for piece in PIECES for last in ("", "é", "海", "😀")),
+        *((PersonalData(), piece, last) for piece in FOUND for last in ("", "😀")),
     ],
 )
 def test_a_judge_takes_no_more_than_its_factor(config: FilterConfig, piece: str, last: str) -> None:

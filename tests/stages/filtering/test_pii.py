@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,7 @@ def test_what_stands_beside_is_left(text: str, left: str) -> None:
     assert replaced(text, ALL)[0] == left
 
 
+@cache
 def letters() -> dict[str, str]:
     """Return a letter of each script that is not ASCII, by script."""
     found: dict[str, str] = {}
@@ -250,6 +252,7 @@ def test_an_address_ends_before_all_of_latin_1_that_is_no_letter_or_digit(after:
     assert replaced(f"me@example.org{after}", ALL)[0] == f"[EMAIL]{after}"
 
 
+@cache
 def others() -> list[str]:
     """Return all of Latin-1 that is not ASCII, and one of each category that is no letter or digit."""
     found = {chr(code): chr(code) for code in range(0x80, 0x100) if not chr(code).isalnum()}

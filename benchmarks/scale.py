@@ -99,6 +99,17 @@ def top_languages(languages: Sequence[Mapping[str, Any]], limit: int) -> list[di
     return top
 
 
+def counts_of(figures: Mapping[str, Any], before: str = "") -> dict[str, int]:
+    """Return the counts of a section of the report: {"dropped": {"a": 2}} -> {"dropped.a": 2}."""
+    found: dict[str, int] = {}
+    for name, value in figures.items():
+        if isinstance(value, Mapping):
+            found |= counts_of(value, f"{before}{name}.")
+        elif isinstance(value, int):
+            found[f"{before}{name}"] = value
+    return found
+
+
 def print_figures(content: Mapping[str, Any]) -> None:
     """Print the run's figures as tables."""
     print(f"\n{'step':<16}{'units':>8}{'wall s':>10}{'task s':>10}{'CPU s':>10}{'peak MiB':>10}")
@@ -126,13 +137,9 @@ def print_figures(content: Mapping[str, Any]) -> None:
 
 
 def _print_report(report: Mapping[str, Any]) -> None:
-    documents = report["documents"]
     print("\ndocuments")
-    for name, value in documents.items():
-        if isinstance(value, dict):
-            print(f"{name:>12}: " + ", ".join(f"{key} {count:,}" for key, count in value.items()))
-        elif isinstance(value, int):
-            print(f"{name:>12}: {value:,}")
+    for name, value in counts_of(report["documents"]).items():
+        print(f"{name:>24}: {value:,}")
     print(f"\n{'language':<20}{'documents':>12}{'bytes':>16}{'tokens':>16}")
     for row in top_languages(report.get("languages", []), TOP_LANGUAGES):
         print(f"{row['language']:<20}{row['documents']:>12,}{row['bytes']:>16,}{row['tokens']:>16,}")

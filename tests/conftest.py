@@ -10,18 +10,18 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
-import ray
 import signed_values
 import zstandard
 
 from pipeline.engine import tasks, watch
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
+from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
 from pipeline.session import opening
@@ -116,20 +116,23 @@ def no_waiting_for_the_disk() -> Iterator[None]:
 
 
 class _Glance(MemoryWatch):
-    """A watch that asks the system only for the anonymous pages of this process, where there is no Ray.
+    """A watch of a run without Ray, which asks the system only for the anonymous pages of this process.
 
-    A look takes 20 ms, and tests begin a run hundreds of times. Mapped files, such as torch's libraries,
-    are no memory of the run's; with them, a process of many tests held more than some runs may.
+    A look at a process of many tests takes 20 ms, and one at the Ray of other tests many times that.
+    Tests begin hundreds of runs. Mapped files, such as torch's libraries, are no memory of a
+    run's; with them, a process of many tests held more than some runs may.
     """
 
-    def look(self, *, anew: bool = True) -> set[int]:
+    def look(self, *, anew: bool = True) -> set[int]:  # noqa: ARG002  # as the watch has it
         """Note what is held."""
-        if ray.is_initialized():
-            return super().look(anew=anew)
         self._pages = {os.getpid(): watch._pages_of(os.getpid())}  # noqa: SLF001  # as the watch does
         self._looked = self._pages[os.getpid()].anonymous
         self._note(self._looked)
         return set(self._pages)
+
+
+def _new_watch(resources: WorkerResources, note: Callable[[str], None]) -> MemoryWatch:
+    return (MemoryWatch if resources.workers else _Glance)(resources.memory, note)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -139,7 +142,7 @@ def no_care_of_memory() -> Iterator[None]:
     Both are a tenth of a small run. Runs on Ray and in processes of their own do, and tests of either.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "MemoryWatch", _Glance)
+        patch.setattr(opening, "new_watch", _new_watch)
         patch.setattr(tasks, "release_freed_memory", lambda: None)
         yield
 

@@ -1,6 +1,6 @@
 """Opening: a run's folder is held by one process, which leaves it in order however it ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -17,6 +17,11 @@ from pipeline.state.storage import LocalStorage, new_attempt, sweep
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.limits import require_address_space
 from pipeline.system.stopping import reason_of, signals_stop, tidying
+
+
+def new_watch(resources: WorkerResources, note: Callable[[str], None]) -> MemoryWatch:
+    """Return a watch of what a run with these resources holds."""
+    return MemoryWatch(resources.memory, note)
 
 
 @contextmanager
@@ -54,7 +59,7 @@ def open_execution(
         progress = Progress(journal, stream, verbose=verbose)
         root = output.resolve()
         commits = Commits(LocalStorage(root)) if own is None else ReadOnlyCommits(root, own)
-        watch = MemoryWatch(resources.memory, progress.note)
+        watch = new_watch(resources, progress.note)
         progress.watch_memory(lambda: watch.held, resources.memory)
         execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
         try:

@@ -103,6 +103,16 @@ $(VENV)/.ready: $(VENV)/.small
 	@rm -r $(VENV)/compiled
 	@touch $@
 
+# Tests draw rows of every objective: on the second core, while pip installs, if `make --jobs=2` is told of it.
+$(VENV)/.kernels: $(VENV)/.ready
+	@echo "tests: a small run of every objective, whose kernels are compiled and kept"
+	@$(BIN)/shardmill run benchmarks/objectives.toml --workers 0 --output $(VENV)/kernels --replace \
+	  --set 'sources=[{name="code",paths=["../examples/corpus/code/go.jsonl.zst"],root="../examples/corpus"}]' \
+	  --set tokenizer.train.vocab_size=1500 --set packing.seq_len=64 --set verify.learning=false \
+	  > $(VENV)/kernels.log 2>&1 || { cat $(VENV)/kernels.log; exit 1; }
+	@rm -r $(VENV)/kernels
+	@touch $@
+
 $(VENV)/.complete: $(VENV)/.installed $(VENV)/.ready
 	@touch $@
 	@echo "setup: done. Next: \"make demo\" turns the bundled corpus into shards and a report, \"make test\" runs the" \
@@ -113,16 +123,16 @@ demo: setup
 
 # Files in the order of their names: by the number of their tests the longest would come last. Tests that
 # fail are run again with what pytest can say of an assertion, which it takes half a minute to prepare.
-test: setup
+test: setup $(VENV)/.kernels
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --assert plain || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; exit 1; }
 
-quick-test: setup
+quick-test: setup $(VENV)/.kernels
 	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \
 	  tests/stages tests/pipeline tests/docs
 
 # How much of the code the tests run; lines that only workers run are not seen.
-coverage: setup
+coverage: setup $(VENV)/.kernels
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
 	  --cov pipeline --cov stages --cov shardmill --cov-report term
 
@@ -173,7 +183,7 @@ lowest:
 speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py
 
-campaign: setup
+campaign: setup $(VENV)/.kernels
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
 	  -o faulthandler_timeout=0
 

@@ -20,7 +20,7 @@ from pipeline.system.stopping import reason_of, signals_stop, tidying
 
 
 def new_watch(resources: WorkerResources, note: Callable[[str], None]) -> MemoryWatch:
-    """Return a watch of what a run with these resources holds."""
+    """Return a watch of what a run with these resources holds; tests put a cheaper one in its place."""
     return MemoryWatch(resources.memory, note)
 
 

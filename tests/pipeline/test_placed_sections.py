@@ -12,6 +12,8 @@ from pipeline.session.session import RunRequest, run_session
 from tests.stages.tokenizer.existing_files import data_of
 
 TEXTS = [("The tide", " ends."), ("(", "and so on"), ("A:", " the  end")]
+EOS = [2] * len(TEXTS)
+"""One behind each document."""
 
 
 @pytest.mark.slow
@@ -34,6 +36,3 @@ def test_sections_of_a_document_have_the_ids_of_its_text(tmp_path: Path) -> None
     library = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     wanted = [library.encode(text + more, add_special_tokens=False).ids for text, more in TEXTS]
     assert sorted(np.load(place).tolist()) == sorted([*(n for ids in wanted for n in ids), *EOS])
-
-
-EOS = [2] * len(TEXTS)

@@ -31,6 +31,7 @@ from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 from tests.campaign import FULL, examples
 from tests.known_tokenizers import tokenizers_known
+from tests.made_once import MadeOnce
 
 _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
@@ -96,6 +97,7 @@ def write_small_corpus(folder: Path) -> None:
     """Write a few hundred bundled documents in all three formats, with bad lines and duplicates."""
     text = bundled_lines("text/*", 30)
     code = bundled_lines("code/*", 16)
+    folder.mkdir(exist_ok=True)
     dirt = [b'{"text": 7}', b"{", b"", json.dumps({"text": "  \n", "lang": "en"}).encode()]
     (folder / "a.jsonl").write_bytes(b"\n".join([*text[0::3], *dirt]) + b"\n")
     (folder / "b.jsonl.gz").write_bytes(gzip.compress(b"\n".join([*text[1::3], *code]), mtime=0))
@@ -163,6 +165,18 @@ def same_tokenizers() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
+    """Makes folders that many tests read, once for all processes: `made_once(make, *about)`.
+
+    Fails if a test changed one of them.
+    """
+    own = tmp_path_factory.getbasetemp()
+    once = MadeOnce((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "once")
+    yield once
+    assert once.changed() == [], "tests changed these files; copy such a folder before"
+
+
+@pytest.fixture(scope="session")
 def signed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run with every kind of evidence; who changes a file of it puts it back."""
     folder = tmp_path_factory.mktemp("signed")
@@ -173,11 +187,9 @@ def signed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_corpus(made_once: MadeOnce) -> Path:
     """The small corpus, for runs to read."""
-    folder = tmp_path_factory.mktemp("corpus")
-    write_small_corpus(folder)
-    return folder
+    return made_once(write_small_corpus)
 
 
 def small_run(**changes: Any) -> RunFile:
@@ -228,11 +240,9 @@ def digests(output: Path, *folders: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def reference(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small run, done in this process by a plain loop: the oracle of all others."""
-    output = tmp_path_factory.mktemp("reference") / "run"
-    run_small(small_corpus, output)
-    return output
+def reference(small_corpus: Path, made_once: MadeOnce) -> Path:
+    """The small run, done in one process by a plain loop: the oracle of all others."""
+    return made_once(functools.partial(run_small, small_corpus), small_corpus)
 
 
 @pytest.fixture(scope="session")

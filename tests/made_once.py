@@ -41,7 +41,7 @@ class MadeOnce:
         """Return a folder in which `make` was called with the path of a folder `made` to fill.
 
         Args:
-            make: a function of a module, or a `partial` of one. It gets the path, at which nothing is yet.
+            make: a function of a module, or a `partial` of one; it gets a path at which nothing is.
             about: what it makes depends on, besides its code; each with a `repr` of its content.
         """
         function = make.func if isinstance(make, partial) else make

@@ -3,19 +3,14 @@
 The working tree is never touched. All copies have paths of one length: Ray starts only where its sockets
 have short ones, and tests that fail for the place they run in would seem to notice every mutant.
 
-Caches of compiled kernels are copied, so that they are not compiled for every mutant: `stages.kernels`
-sees which of them a mutant makes stale.
+Caches of compiled kernels are there too, so that they are not compiled for every mutant:
+`stages.kernels` sees which of them a mutant makes stale. Copies with mutants are links to the files of
+the sound one, for whoever writes a file of the tree puts another in its place.
 """
 
-import contextlib
-import hashlib
 import json
 import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,11 +20,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
+from warm_python import LIBRARIES, Call, WarmPython
+
 LEFT_OUT = (".git", ".venv", "*-output", "*.egg-info", ".*_cache", ".hypothesis", "*.pyc")
 """Of the tree, for no test needs it."""
 _TREE = "tree"
+_EVER = 1e6
 KEYS = {"file", "old", "new", "tests", "equivalent"}
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 class BrokenError(Exception):
@@ -60,7 +57,10 @@ class Trial:
 
     noticed: bool
     by: str
+    """The first test that failed, or what happened instead."""
     seconds: float
+    test: tuple[str, ...] = ()
+    """Tests that must pass without the mutant, or nothing was learned."""
 
 
 def read_list(path: Path, root: Path) -> list[Mutant]:
@@ -125,29 +125,6 @@ def mirrored_tests(file: str, root: Path) -> tuple[str, ...]:
     return ((Path("tests") / folder).as_posix(),)
 
 
-def stamp_of(mutant: Mutant, root: Path) -> str:
-    """Return a digest of a mutant's file and tests: a result is good as long as it stays."""
-    digest = hashlib.sha256()
-    for name in (mutant.file, *(test.partition("::")[0] for test in mutant.tests)):
-        place = root / name
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-@dataclass
-class PlantedTree:
-    """A copy with a mutant in it."""
-
-    folder: Path
-    sound: "SoundTree"
-
-    def run(self, tests: tuple[str, ...]) -> Trial:
-        """Run tests until one fails, for as long as they may take."""
-        bound = self.sound.patience + 5 * self.sound.seconds_of(tests)
-        return _run(self.folder, tests, bound)
-
-
 @dataclass
 class SoundTree:
     """A copy without any mutant.
@@ -164,13 +141,21 @@ class SoundTree:
     _seconds: dict[tuple[str, ...], float] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _learning: threading.Lock = field(default_factory=threading.Lock)
+    _warm: list[WarmPython] = field(default_factory=list)
 
     @classmethod
-    def copied(cls, root: Path, work: Path, *, patience: float) -> Self:
-        """Copy a tree with its caches of kernels."""
+    @contextmanager
+    def copied(cls, root: Path, work: Path, *, patience: float) -> Iterator[Self]:
+        """Copy a tree with its caches of kernels, until the end."""
         folder = work / "000" / _TREE
         shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
-        return cls(folder, work, patience)
+        tree = cls(folder, work, patience)
+        try:
+            yield tree
+        finally:
+            for python in tree._warm:
+                python.close()
 
     def seconds_of(self, tests: tuple[str, ...]) -> float:
         """Return how long tests take without a mutant.
@@ -178,72 +163,88 @@ class SoundTree:
         Raises:
             BrokenError: they fail.
         """
-        with self._lock:  # one at a time: they fill the caches of kernels that mutants are given
+        with self._learning:  # one at a time: they fill the caches of kernels that mutants are given
             if tests not in self._seconds:
-                trial = _run(self.folder, tests, bound=float("inf"))
+                trial = self._run(self.folder, tests)
                 if trial.noticed:
                     raise BrokenError(f"{' '.join(tests)}: {trial.by} fails without any mutant")
                 self._seconds[tests] = trial.seconds
-        return self._seconds[tests]
+            return self._seconds[tests]
+
+    def passes(self, test: str) -> bool:
+        """Say whether there is such a test, and whether it passes without a mutant."""
+        try:
+            self.seconds_of((test,))
+        except BrokenError:
+            return False
+        return True
 
     @contextmanager
-    def planted(self, mutant: Mutant) -> Iterator[PlantedTree]:
-        """Plant a mutant into a copy that is removed afterwards."""
-        self.seconds_of(mutant.tests)
+    def planted(self, mutant: Mutant) -> Iterator[Path]:
+        """Plant a mutant into a copy that is removed afterwards; return the copy."""
         with self._lock:
             folder = self.work / f"{next(self._numbers):03d}" / _TREE
-            shutil.copytree(self.folder, folder, symlinks=True)
+        shutil.copytree(self.folder, folder, symlinks=True, copy_function=os.link)
         source = folder / mutant.file
         text = source.read_text(encoding="utf-8").replace(mutant.old, mutant.new)
+        source.unlink()
         source.write_text(text, encoding="utf-8")
         for compiled in (source.parent / "__pycache__").glob(f"{source.stem}.*.pyc"):
             compiled.unlink()  # Python trusts one whose source has the same second and size
         try:
-            yield PlantedTree(folder, self)
+            yield folder
         finally:
             shutil.rmtree(folder.parent, ignore_errors=True)
 
+    def run(self, folder: Path, tests: tuple[str, ...]) -> Trial:
+        """Run tests on a copy until one fails, for as long as they may take.
 
-def _run(folder: Path, tests: tuple[str, ...], bound: float) -> Trial:
-    """Run tests in a copy; say what failed first, or that they did not end."""
-    temporary = folder.parent / "t"
-    temporary.mkdir()
-    try:
-        return _run_in(folder, temporary, tests, bound)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        Raises:
+            BrokenError: they fail without the mutant, too.
+        """
+        trial = self._run(folder, tests, bounded=True)
+        if trial.noticed:
+            self.seconds_of(trial.test)
+        return trial
 
-
-def _run_in(folder: Path, temporary: Path, tests: tuple[str, ...], bound: float) -> Trial:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(folder),
-        "TMPDIR": str(temporary),
-        "PYTHONDONTWRITEBYTECODE": "" if folder.parent.name == "000" else "1",
-    }
-    begun = time.monotonic()
-    printed = temporary / "printed"  # a file: what outlives the tests may hold a pipe open
-    with printed.open("wb") as stream:
-        process = subprocess.Popen(  # noqa: S603  # this Python, with the list's tests
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
-            cwd=folder,
-            env=environment,
-            stdout=stream,
-            stderr=stream,
-            start_new_session=True,
+    def _run(self, folder: Path, tests: tuple[str, ...], *, bounded: bool = False) -> Trial:
+        temporary = folder.parent / "t"
+        temporary.mkdir()
+        with self._lock:
+            python = self._warm.pop() if self._warm else WarmPython(LIBRARIES)
+        begun = time.monotonic()
+        call = Call(
+            folder,
+            ("-x", "-q", "-p", "no:cacheprovider", "--assert", "plain", *tests),
+            temporary,
+            printed=temporary / "printed",  # a file: what outlives the tests may hold a pipe open
+            failed=temporary / "failed",
+            keep_bytecode=folder == self.folder,
         )
-    try:
-        process.wait(None if bound == float("inf") else bound)
-    except subprocess.TimeoutExpired:
-        return Trial(noticed=True, by=f"no end in {bound:.0f} s", seconds=bound)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    output = printed.read_text(encoding="utf-8", errors="replace")
-    seconds = time.monotonic() - begun
-    if process.returncode == 0:
+        python.begin(call)
+        status = None
+        try:
+            status = python.status(self.patience if bounded else _EVER)
+            if status is None:
+                status = python.status(5 * self.seconds_of(tests))
+        finally:
+            python.end(running=status is None)
+            trial = _trial(status, call, tests, time.monotonic() - begun)
+            shutil.rmtree(temporary, ignore_errors=True)
+            with self._lock:
+                self._warm.append(python)
+        return trial
+
+
+def _trial(status: int | None, call: Call, tests: tuple[str, ...], seconds: float) -> Trial:
+    """Return what a call of pytest says of the tree."""
+    if status == 0:
         return Trial(noticed=False, by="", seconds=seconds)
-    failed = _FAILED.search(output)
-    named = failed.group(1) if failed else f"exit status {process.returncode}: {output[-300:].strip()}"
-    return Trial(noticed=True, by=named, seconds=seconds)
+    if status is None:
+        return Trial(noticed=True, by=f"no end in {seconds:.0f} s", seconds=seconds, test=tests)
+    if call.failed.exists():
+        failed = call.failed.read_text(encoding="utf-8")
+        return Trial(noticed=True, by=failed, seconds=seconds, test=(failed,))
+    output = call.printed.read_text(encoding="utf-8", errors="replace")
+    said = f"exit status {status}: {output[-300:].strip()}"
+    return Trial(noticed=True, by=said, seconds=seconds, test=tests)

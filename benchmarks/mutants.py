@@ -1,20 +1,23 @@
 """Mutants: faults planted into the product's code, one at a time, and whether the tests notice them.
 
-    mutants.py                        every mutant of mutants.jsonl against the tests named for it
-    mutants.py --reach whole --jobs 8 those that nothing notices against all tests
+    mutants.py                        those that a change can reach, against the tests named for them
+    mutants.py --anew --jobs 8        all of mutants.jsonl
+    mutants.py --reach whole          those that nothing notices against all tests
 
 A line of the list is a mutant: {"file", "old", "new", "tests", "equivalent"}. `old` stands in the file
-exactly once; `new` is put in its place, in a copy of the tree. The named tests run first, then the
-folder of tests that mirrors the file's, then, if asked for, all. A mutant is noticed if a test fails or
-the tests do not end. A mutant that changes nothing that a caller could see says so under `equivalent`:
-it is not counted, and a test that notices it shows that the list is wrong.
+exactly once; `new` is put in its place, in a copy of the tree. The test that noticed it the last time
+runs first, then those that are named, then the folder of tests that mirrors the file's, then, if asked
+for, all. A mutant is noticed if a test fails or the tests do not end, and the same test passes without
+the mutant. A mutant that changes nothing that a caller could see says so under `equivalent`: it is not
+counted, and a test that notices it shows that the list is wrong.
 
-The tests must pass without any mutant, or nothing could be learned. Results are kept; a mutant is tried
-again if its file or its tests changed since, or if nothing noticed it. Exits with 3 if fewer than 95%
-are noticed.
+Results are kept, a line each, as they come: a call that was stopped goes on. A mutant is tried again if
+nothing noticed it, or if its file or a file that its tests import changed since. Exits with 3 if fewer
+than 95% are noticed.
 """
 
 import argparse
+import hashlib
 import json
 import sys
 import tempfile
@@ -24,7 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
-from mutant_trees import BrokenError, Mutant, SoundTree, Trial, mirrored_tests, read_list, stamp_of
+from mutant_trees import BrokenError, Mutant, SoundTree, Trial, mirrored_tests, read_list
+from rested_on import rests_on
 
 HERE = Path(__file__).resolve().parent
 LEAST = 0.95
@@ -41,7 +45,7 @@ class Result:
 
     mutant: Mutant
     stamp: str
-    """Of its file and its tests: the result is good as long as these stay."""
+    """The result is good as long as this is the mutant's."""
     noticed: bool
     tests: tuple[str, ...]
     """That ran last."""
@@ -55,31 +59,59 @@ class Result:
         return f"{self.mutant.file}: {start!r} -> {end!r}"
 
 
-def try_mutant(mutant: Mutant, tree: SoundTree, *, reach: Reach) -> Result:
-    """Plant a mutant and run tests, the nearest first, until one notices it."""
-    rounds = [mutant.tests, mirrored_tests(mutant.file, tree.folder), (WHOLE,)][
-        : 1 + REACHES.index(reach)
-    ]
+def try_mutant(mutant: Mutant, tree: SoundTree, *, reach: Reach, last: str = "") -> Result:
+    """Plant a mutant and run tests, the nearest first, until one notices it.
+
+    Args:
+        mutant: what is planted.
+        tree: a sound copy of the tree.
+        reach: the last tests to try.
+        last: the test that noticed it the last time; it goes first.
+    """
+    nearest = [mutant.tests, mirrored_tests(mutant.file, tree.folder), (WHOLE,)]
+    rounds = nearest[: 1 + REACHES.index(reach)]
+    if last and tree.passes(last):
+        rounds.insert(0, (last,))
     trial, tried = Trial(noticed=False, by="", seconds=0.0), mutant.tests
     with tree.planted(mutant) as copy:
         for tests in dict.fromkeys(rounds):
-            trial, tried = copy.run(tests), tests
+            trial, tried = tree.run(copy, tests), tests
             if trial.noticed:
                 break
     stamp = stamp_of(mutant, tree.folder)
     return Result(mutant, stamp, trial.noticed, tried, trial.by, round(trial.seconds, 1))
 
 
-def load_results(path: Path | None) -> dict[Mutant, Result]:
-    """Return the results of earlier calls."""
-    if path is None or not path.exists():
-        return {}
+def stamp_of(mutant: Mutant, root: Path) -> str:
+    """Return a digest of a mutant, its file, and all that its tests rest on."""
+    files = {root / mutant.file}.union(
+        *(rests_on(root, test.partition("::")[0]) for test in mutant.tests)
+    )
+    digest = hashlib.sha256(repr(mutant).encode())
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def load_results(path: Path, mutants: Iterable[Mutant]) -> dict[Mutant, Result]:
+    """Return the kept results of some mutants; of two of one mutant, the later."""
+    known = {_key_of(one): one for one in mutants}
     results = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         content = json.loads(line)
-        mutant = Mutant.of(content.pop("mutant"))
-        results[mutant] = Result(mutant, **{**content, "tests": tuple(content["tests"])})
+        mutant = known.get(content.pop("mutant"))
+        if mutant:
+            results[mutant] = Result(mutant, **{**content, "tests": tuple(content["tests"])})
     return results
+
+
+def _key_of(mutant: Mutant) -> str:
+    planted = (mutant.file, mutant.old, mutant.new)
+    return hashlib.sha256(repr(planted).encode()).hexdigest()[:16]
+
+
+def _line_of(result: Result) -> str:
+    return json.dumps({**asdict(result), "mutant": _key_of(result.mutant)}) + "\n"
 
 
 def is_good(result: Result | None, tree: SoundTree, *, reach: Reach) -> bool:
@@ -90,24 +122,33 @@ def is_good(result: Result | None, tree: SoundTree, *, reach: Reach) -> bool:
     return result.noticed or bool(result.mutant.equivalent and tried)
 
 
-def campaign(
-    mutants: Sequence[Mutant], tree: SoundTree, *, jobs: int, reach: Reach, kept: Path | None
-) -> list[Result]:
-    """Try every mutant of which no good result is kept, several at a time; return all results."""
-    known = load_results(kept)
-    waiting = [one for one in mutants if not is_good(known.get(one), tree, reach=reach)]
-    results = {one: known[one] for one in mutants if one not in waiting}
-    with ThreadPoolExecutor(jobs) as pool:
+def campaign(mutants: Sequence[Mutant], tree: SoundTree, chosen: argparse.Namespace) -> list[Result]:
+    """Try every mutant of which no good result is kept, several at a time; return all results.
+
+    Args:
+        mutants: of the list.
+        tree: a sound copy of the tree.
+        chosen: the arguments of the command.
+    """
+    reach, kept = chosen.reach, chosen.results
+    known = load_results(kept, mutants)
+    waiting = [one for one in mutants if chosen.anew or not is_good(known.get(one), tree, reach=reach)]
+    print(f"{len(mutants)} mutants, {len(waiting)} to try", flush=True)
+    results = dict(known)
+
+    def attempt(mutant: Mutant) -> Result:
+        last = known.get(mutant)
+        by = last.by if last and last.by.startswith(WHOLE) else ""
+        return try_mutant(mutant, tree, reach=reach, last=by)
+
+    with ThreadPoolExecutor(chosen.jobs) as pool:
         try:
-            for done in as_completed(
-                [pool.submit(try_mutant, one, tree, reach=reach) for one in waiting]
-            ):
+            for done in as_completed([pool.submit(attempt, one) for one in waiting]):
                 result = results[done.result().mutant] = done.result()
                 word = "noticed" if result.noticed else "UNNOTICED"
                 print(f"{word}: {result} ({result.by})", flush=True)
-                if kept is not None:
-                    with kept.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(asdict(result)) + "\n")
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(_line_of(result))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
@@ -163,7 +204,13 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         default="mirrored",
         help="the last tests to try: those named, the mirrored folder, or all [default: mirrored]",
     )
-    parser.add_argument("--results", type=Path, help="keep results there, and go on from them")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=HERE / "results" / "mutants.jsonl",
+        help="keep results there, and go on from them [default: results/mutants.jsonl]",
+    )
+    parser.add_argument("--anew", action="store_true", help="try those with a good result again")
     parser.add_argument(
         "--patience",
         type=float,
@@ -180,9 +227,11 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         mutants = [one for path in chosen.lists for one in read_list(path, chosen.root)]
         mutants = [one for one in mutants if chosen.only in one.file]
-        with tempfile.TemporaryDirectory(prefix="m-", ignore_cleanup_errors=True) as work:
-            tree = SoundTree.copied(chosen.root, Path(work), patience=chosen.patience)
-            results = campaign(mutants, tree, jobs=chosen.jobs, reach=chosen.reach, kept=chosen.results)
+        with (
+            tempfile.TemporaryDirectory(prefix="m-", ignore_cleanup_errors=True) as work,
+            SoundTree.copied(chosen.root, Path(work), patience=chosen.patience) as tree,
+        ):
+            results = campaign(mutants, tree, chosen)
     except BrokenError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

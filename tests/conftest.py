@@ -32,6 +32,7 @@ from stages.reading.lines import split_lines
 from tests.campaign import FULL, examples
 from tests.known_tokenizers import tokenizers_known
 from tests.made_once import MadeOnce
+from tests.seconds import Seconds
 
 _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
@@ -42,12 +43,14 @@ hypothesis.settings.register_profile("slice", max_examples=examples(100))
 hypothesis.settings.load_profile("slice")
 
 
-def pytest_configure() -> None:
-    """Keep what tests write in memory, if there is room: hundreds of small files and folders a run.
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what each test costs; and keep what tests write in memory, if there is room.
 
-    A disk's file system takes .3 ms for each, a fifth of the CPU time of a run in a test. Whoever sets
-    PYTEST_DEBUG_TEMPROOT decides for himself. A forecast's run lies where temporary files do.
+    A run makes hundreds of small files and folders. A disk's file system takes .3 ms for each, a fifth
+    of the CPU time of a run in a test. Whoever sets PYTEST_DEBUG_TEMPROOT decides for himself. A
+    forecast's run lies where temporary files do.
     """
+    config.pluginmanager.register(Seconds())
     with contextlib.suppress(OSError):
         if shutil.disk_usage(_MEMORY).free >= _ROOM:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))

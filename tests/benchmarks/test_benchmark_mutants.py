@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import mutant_trees
 import mutants
 import pytest
 from mutant_trees import BrokenError, mirrored_tests, read_list
@@ -41,8 +42,9 @@ def line(old: str, new: str, equivalent: str = "", **changes: Any) -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of two modules and one test, which needs none of our plugins."""
+    """A tree of two modules and one test, which needs none of our plugins and libraries."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setattr(mutant_trees, "LIBRARIES", ("pytest",))
     root = tmp_path / "tree"
     for name, text in {
         "store/__init__.py": "",
@@ -59,9 +61,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def call(tree: Path, lines: list[str], *options: str) -> int:
     """Try the mutants of a list."""
-    path = tree.parent / "list.jsonl"
+    path, results = tree.parent / "list.jsonl", tree.parent / "results.jsonl"
     path.write_text("\n".join(lines))
-    return mutants.main([str(path), "--root", str(tree), *options])
+    return mutants.main([str(path), "--root", str(tree), "--results", str(results), *options])
 
 
 def test_each_mutant_is_noticed_unnoticed_equivalent_or_without_end_and_counted_as_such(
@@ -89,13 +91,20 @@ def test_results_are_kept_and_only_what_changed_is_tried_again(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [line("first + 1, left", "first + 2, left")]
-    options = ("--results", str(tree.parent / "results.jsonl"))
-    assert call(tree, lines, *options) == 0
-    assert "(tests/store/test_sums.py::test_a_sum_of_two_numbers)" in capsys.readouterr().out
-    assert call(tree, lines, *options) == 0
-    assert "test_a_sum" not in capsys.readouterr().out
-    (tree / "tests/store/test_sums.py").write_text("def test_nothing():\n    assert True\n")
-    assert call(tree, lines, *options) == 3
+    noticed = "(tests/store/test_sums.py::test_a_sum_of_two_numbers)"
+    helper = tree / "tests" / "helper.py"
+    helper.write_text("FIVE = 5\n")
+    test = tree / "tests/store/test_sums.py"
+    test.write_text(f"from tests.helper import FIVE\n{TESTS.replace('5', 'FIVE')}")
+    assert call(tree, lines) == 0
+    assert noticed in capsys.readouterr().out
+    assert call(tree, lines) == 0
+    assert "1 mutants, 0 to try" in capsys.readouterr().out
+    helper.write_text("FIVE = 4 + 1\n")
+    assert call(tree, lines) == 0, "what a test imports has changed"
+    assert noticed in capsys.readouterr().out
+    test.write_text("def test_nothing():\n    assert True\n")
+    assert call(tree, lines) == 3
     assert "UNNOTICED" in capsys.readouterr().out
 
 

@@ -160,9 +160,9 @@ def mutant_of(path: Path, slip: Slip, tests: Sequence[str]) -> dict[str, object]
     return {"file": name, "old": old, "new": new, "tests": list(tests), "equivalent": ""}
 
 
-def draw(seed: int, number: int) -> list[tuple[Path, Slip]]:
-    """Return that many slips of the whole product, the same for a seed and a state of the product."""
-    modules = sorted(path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py"))
+def draw(seed: int, number: int, folders: Sequence[str] = PRODUCT) -> list[tuple[Path, Slip]]:
+    """Return that many slips of the product, the same for a seed and a state of the product."""
+    modules = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     every = [(path, slip) for path in modules for slip in slips(path.read_bytes())]
     return random.Random(seed).sample(every, number)  # noqa: S311  # no secret
 

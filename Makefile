@@ -16,7 +16,9 @@
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
-#   make mutants   faults planted into the product's code, and whether the tests notice them (hours)
+#   make tiers     what the tests cost, by tier, and the slowest, as the last `make test` has noted them
+#   make mutants   faults planted into the product's code that a change can reach, and whether tests notice them
+#   make drawn-faults SEED=0  300 faults drawn at random, and whether the tests that reach them notice (hours)
 #   make damaged   every committed file of a finished run damaged, each value signed, and sound runs (4 hours)
 #   make places    disks that fill, readers that go, users without a home; it mounts, so as root (2 hours)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
@@ -45,7 +47,9 @@ DAMAGED ?= damaged-output
 PLACES ?= places-output
 COMPARE ?= compare-output
 GATES ?= gates-output
-MUTANTS ?= mutants-output
+REACH ?= reach-output
+SEED ?= 0
+NUMBER ?= 300
 MEMORY ?= memory-output
 GROWTH ?= growth-output
 SIGNATURES ?= signatures-output
@@ -60,7 +64,7 @@ CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test quick-test coverage check lint-docker lint-forge docs package lowest speed-guard campaign losses clients \
   bench faults compare gates \
-  gpu-check browser mutants changing damaged places memory scale growth signatures end-to-end clean
+  gpu-check browser tiers mutants drawn-faults changing damaged places memory scale growth signatures end-to-end clean
 
 # With it set, every process of every target would compile the modules it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -243,8 +247,21 @@ browser: setup
 	$(INSTALL) --editable '.[browser]'
 	$(BIN)/python benchmarks/browser_check.py $(RUNS) --screenshots browser-output
 
-mutants: setup
-	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS) --reach whole --results $(MUTANTS).jsonl
+mutants: setup $(VENV)/.kernels
+	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS)
+
+# Three times as long as `make test`, since every line is looked at.
+$(REACH): setup $(VENV)/.kernels
+	COVERAGE_FILE=$(REACH) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
+	  --cov pipeline --cov stages --cov shardmill --cov-context test --cov-report ''
+
+drawn-faults: $(REACH)
+	$(BIN)/python benchmarks/drawn_faults.py --seed $(SEED) --number $(NUMBER) --reach $(REACH) drawn-faults-$(SEED)-output.jsonl
+	$(BIN)/python benchmarks/mutants.py drawn-faults-$(SEED)-output.jsonl --jobs $(WORKERS) --reach named \
+	  --results drawn-faults-$(SEED)-results-output.jsonl
+
+tiers: setup
+	$(BIN)/python benchmarks/tiers.py
 
 changing: setup
 	$(BIN)/python benchmarks/changing_inputs.py $(CHANGING)
@@ -272,5 +289,5 @@ end-to-end: setup
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(MUTANTS).jsonl $(CHANGING) $(PLACES) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
+	  $(REACH) drawn-faults-*-output.jsonl $(CHANGING) $(PLACES) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
 	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output site build dist *.egg-info

@@ -20,10 +20,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adversarial_inputs import ADVERSARIES, Adversary
 from process_memory import MemorySampler
 from pydantic import ByteSize, TypeAdapter
 from run_processes import launch, new_marker, run_processes, wait_until_gone
+
+from tests.material.adversarial_inputs import ADVERSARIES, Adversary
 
 CORPUS = Path(__file__).resolve().parents[1] / "examples" / "corpus" / "text"
 PERIOD = 0.05

@@ -33,12 +33,11 @@ from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
-from changing_files import CHANGES, FORMATS, make_texts
-from changing_server import FAULTS, FolderServer, serving
-
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ShardmillError, Stopped
+from tests.material.changing_files import CHANGES, FORMATS, make_texts
+from tests.material.changing_server import FAULTS, FolderServer, serving
 
 UNIT_BYTES = 1 << 20
 POLL = 0.005

@@ -29,13 +29,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from damaged_run import make_run
-from file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, Undo, cases_of, damaged
-
 from pipeline.report.content import RunReport
 from pipeline.session.session import RunRequest, run_session
 from pipeline.session.verifying import verify_session
 from stages.errors import ShardmillError
+from tests.material.damaged_run import make_run
+from tests.material.file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, Undo, cases_of, damaged
 
 FILE, FOLDER, STEP = NAMED = ("file", "folder", "step")
 MADE_AGAIN, FOUND, TRACEBACK, SILENT = "made again", "found", "traceback", "silent"

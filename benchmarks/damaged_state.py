@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from door_material import (
+from tests.material.door_material import (
     SPOKEN,
     Answer,
     campaign_main,

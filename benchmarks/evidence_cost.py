@@ -23,8 +23,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from door_material import tell
-
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from pipeline.session.verifying import verify_session
@@ -32,6 +30,7 @@ from pipeline.steps.again import choice
 from pipeline.steps.decode import step as decode
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.verify import step as verify
+from tests.material.door_material import tell
 
 METHODS: dict[str, Any] = {
     "containment": {},

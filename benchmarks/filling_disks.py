@@ -23,10 +23,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from door_material import DOCUMENTS, WORDS, campaign_main, run_command, shardmill, shown, wrong_bytes
-
 from pipeline.steps.table import NAMES
 from pipeline.system.stopping import STOPPED
+from tests.material.door_material import (
+    DOCUMENTS,
+    WORDS,
+    campaign_main,
+    run_command,
+    shardmill,
+    shown,
+    wrong_bytes,
+)
 
 RUN_FILE = """
 [[sources]]

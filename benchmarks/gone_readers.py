@@ -21,12 +21,12 @@ from typing import Any
 
 from damaged_state import Material
 from digests import differences, file_digests
-from door_material import campaign_main, export_command, run_command
 
 from pipeline.cli import app
 from pipeline.commands.boundary import exit_code_of
 from pipeline.system.standard_streams import prepare_standard_streams
 from pipeline.system.stopping import Signals
+from tests.material.door_material import campaign_main, export_command, run_command
 
 STREAMS = {"stdout": 1, "stderr": 2}
 COMMANDS = ("run", "resume", "verify", "export", "quick", "plan")

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from damaged_state import Material
-from door_material import (
+
+from tests.material.door_material import (
     Answer,
     campaign_main,
     export_command,
@@ -33,7 +34,7 @@ from door_material import (
     shown,
     wrong_bytes,
 )
-from faulty_disk import VARIABLE, Fault, faulty_disk, write_site
+from tests.material.faulty_disk import VARIABLE, Fault, faulty_disk, write_site
 
 ERRORS = (
     errno.EIO,

@@ -3,7 +3,7 @@ r"""Other users: commands and `open_dataset` as a user without a home, of a prog
     python benchmarks/other_users.py WORK --json users.json     as root: it changes users, and mounts
 
 WORK must not be there. No home, and a program that cannot be written, are what `docker run -u`, a
-read-only root, `DynamicUser` and cron give. The places and commands are listed in user_places.py.
+read-only root, `DynamicUser` and cron give. `tests/material/user_places.py` lists places and commands.
 
 Passes if each call ends with the code that root's has, says nothing of a bug, tells at most once that
 kernels are not kept, and leaves no folder of this program in the temporary one; and if all runs, exports
@@ -22,8 +22,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from digests import differences, file_digests
-from door_material import campaign_main
-from user_places import (
+
+from tests.material.door_material import campaign_main
+from tests.material.user_places import (
     COMMANDS,
     KEPT,
     LEFT,

@@ -19,14 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from beside_faults import BESIDE
-from code_faults import CODE
-from described_faults import DESCRIBED
-from fault_copies import NUMBER, Copy, NoPlaceError, copied
-from fault_material import OBJECTIVES, Material, make_material
-from record_faults import OF_RECORDS
-from stored_faults import STORED, Plant
-from written_faults import WRITTEN
+from tests.material.beside_faults import BESIDE
+from tests.material.code_faults import CODE
+from tests.material.described_faults import DESCRIBED
+from tests.material.fault_copies import NUMBER, Copy, NoPlaceError, copied
+from tests.material.fault_material import OBJECTIVES, Material, make_material
+from tests.material.record_faults import OF_RECORDS
+from tests.material.stored_faults import STORED, Plant
+from tests.material.written_faults import WRITTEN
 
 SIGNED = {"digests", "manifest"}
 """Checks that a fault must not be caught by alone: it was signed again."""

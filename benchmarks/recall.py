@@ -27,12 +27,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from run_documents import RunDocuments
 
 from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import shingle_set
+from tests.material.run_documents import RunDocuments
 
 EDGES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.0)
 """Lower ends of the bins, the first of which holds equal sets of shingles only."""

@@ -22,8 +22,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from door_material import tell, write_material, wrong_bytes
 from run_processes import launch, new_marker, run_processes, wait_until_gone
+
+from tests.material.door_material import tell, write_material, wrong_bytes
 
 CODES = {signal.SIGTERM: 75, signal.SIGINT: 130, signal.SIGHUP: 75}
 START_SECONDS = 0.15

@@ -17,11 +17,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from door_material import campaign_main
-from signed_values import run_file, settings, verified, write_corpus
-
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
+from tests.material.door_material import campaign_main
+from tests.material.signed_evidence import run_file, settings, verified, write_corpus
 
 METHODS: dict[str, Any] = {
     "minhash": {"threshold": 0.7, "num_perm": 64},

@@ -16,7 +16,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-import signed_values
 import zstandard
 
 from pipeline.engine import tasks, watch
@@ -32,6 +31,7 @@ from stages.reading.lines import split_lines
 from tests.campaign import FULL, examples
 from tests.known_tokenizers import tokenizers_known
 from tests.made_once import MadeOnce
+from tests.material import signed_evidence
 from tests.seconds import Seconds
 
 _LONG = {"ray_session", "reference", "followed"}
@@ -183,8 +183,8 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
 def signed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run with every kind of evidence; who changes a file of it puts it back."""
     folder = tmp_path_factory.mktemp("signed")
-    signed_values.write_corpus(folder / "corpus")
-    request = RunRequest(signed_values.run_file(), folder / "corpus", folder / "run", workers=0)
+    signed_evidence.write_corpus(folder / "corpus")
+    request = RunRequest(signed_evidence.run_file(), folder / "corpus", folder / "run", workers=0)
     assert run_session(request, stream=None)["passed"]
     return folder / "run"
 

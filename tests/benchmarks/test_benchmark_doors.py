@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import damaged_state
-import door_material
 import io_errors
 import pytest
 from damaged_state import DAMAGES, Material
-from door_material import Answer, take_way_out
-from faulty_disk import Fault, faulty_disk
+
+from tests.material import door_material
+from tests.material.door_material import Answer, take_way_out
+from tests.material.faulty_disk import Fault, faulty_disk
 
 CASES = 10
 """Of each campaign; the long ones are for people."""

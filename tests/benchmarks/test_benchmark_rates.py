@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import rates
-from every_kind import with_every_kind
 from numpy.typing import NDArray
 from rates import parts_of
 
@@ -27,6 +26,7 @@ from stages.store.manifest import Manifest, write_manifest
 from stages.tokenizer.special import special_ids
 from tests.conftest import run_datasets
 from tests.laws.sectioned import SOURCES
+from tests.material.every_kind import with_every_kind
 
 _FORMS: dict[str, dict[str, Any]] = {
     "mlm": {"kind": "mlm"},

@@ -21,10 +21,10 @@ from recall import (
     table_of,
     theoretical,
 )
-from run_documents import RunDocuments
 
 from stages.columns import REMOVED
 from stages.dedup.lsh import MinHashConfig
+from tests.material.run_documents import RunDocuments
 
 
 @pytest.fixture

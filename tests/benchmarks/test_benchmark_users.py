@@ -5,9 +5,9 @@ from subprocess import CompletedProcess
 
 import pytest
 from other_users import done, faults_of, first_row
-from user_places import COMMANDS, PLACES, USER, prepare, refusal
 
 from tests.docs.generated_pages import COMMANDS as ALL_COMMANDS
+from tests.material.user_places import COMMANDS, PLACES, USER, prepare, refusal
 from tests.stages.loading.test_dataset import write_dataset
 
 pytestmark = pytest.mark.slow

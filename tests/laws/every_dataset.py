@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from every_kind import Content, with_every_kind
+from tests.material.every_kind import Content, with_every_kind
 
 _FORMS: dict[str, dict[str, Any]] = {
     "whole-word": {"kind": "mlm", "selection": "whole_word"},

@@ -6,9 +6,10 @@ the same command finishes like a run that nobody disturbed, or with `--replace` 
 """
 
 import pytest
-from changing_files import CHANGES, FORMATS
 from changing_inputs import Campaign, Case, choose_cases, problems
-from changing_server import FAULTS
+
+from tests.material.changing_files import CHANGES, FORMATS
+from tests.material.changing_server import FAULTS
 
 LOCAL = dict(
     zip(CHANGES, ("jsonl", "jsonl.gz", "parquet", "txt", "jsonl.zst", "txt.gz", "arrow"), strict=True)

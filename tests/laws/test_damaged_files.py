@@ -12,8 +12,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from damaged_files import GOOD, alarms, campaign, spread
-from damaged_run import OBJECTIVES, make_run
-from file_damages import (
+
+from pipeline.session.session import RunRequest
+from stages.objectives.table import KINDS
+from stages.store.digests import digest_file
+from stages.store.drawn import read_drawn
+from stages.store.manifest import MANIFEST_NAME, read_manifest
+from tests.campaign import some_of
+from tests.conftest import digests
+from tests.material.damaged_run import OBJECTIVES, make_run
+from tests.material.file_damages import (
     LOST,
     MADE_UP,
     OF_FILES,
@@ -24,14 +32,6 @@ from file_damages import (
     committed_files,
     damaged,
 )
-
-from pipeline.session.session import RunRequest
-from stages.objectives.table import KINDS
-from stages.store.digests import digest_file
-from stages.store.drawn import read_drawn
-from stages.store.manifest import MANIFEST_NAME, read_manifest
-from tests.campaign import some_of
-from tests.conftest import digests
 
 DAMAGES = (*OF_FILES, *OF_TABLES)
 OWN = ("report", "verify", "tmp")

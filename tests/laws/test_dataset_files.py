@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_copies import Copy, copied
-from fault_material import Material, make_material
 
 from stages.errors import FormatError
 from stages.loading.dataset import open_dataset
 from stages.store.arrays import write_array
 from stages.store.drawn import DRAWN_NAME
 from stages.store.manifest import MANIFEST_NAME
+from tests.material.fault_copies import Copy, copied
+from tests.material.fault_material import Material, make_material
 from tests.stages.store.test_plain_names import write_signed
 
 NAMES = ("nsp", "ul2", "unigram", "prompts")

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commit_seals import vouched
-from file_damages import Undo
 
 from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state import read_only
 from tests.laws.test_generations import lines, request_of, write
+from tests.material.commit_seals import vouched
+from tests.material.file_damages import Undo
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commit_seals import vouched
 
 from pipeline.session.session import read_plan
 from pipeline.session.verifying import verify_session
@@ -23,6 +22,7 @@ from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally
 from tests.campaign import some_of
 from tests.conftest import digests, run_small
+from tests.material.commit_seals import vouched
 
 DATASETS = [
     {"name": "clm", "materialized_epochs": 1},

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-from adversarial_inputs import ADVERSARIES
 from adversarial_memory import run_case
+
+from tests.material.adversarial_inputs import ADVERSARIES
 
 MIB = 1 << 20
 BY_NAME = {adversary.name: adversary for adversary in ADVERSARIES}

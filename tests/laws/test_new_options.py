@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import pytest
-from fault_material import OBJECTIVES
 from pydantic import TypeAdapter, create_model
 
 from pipeline.engine.tasks import Workspace
@@ -32,6 +31,7 @@ from stages.objectives.objective import Objective
 from stages.objectives.table import KINDS, read_objective
 from stages.packing.layout import PackingConfig
 from stages.store.manifest import Manifest
+from tests.material.fault_material import OBJECTIVES
 
 _Config = TypeVar("_Config", bound=Config)
 

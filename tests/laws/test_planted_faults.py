@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from code_faults import CODE
-from fault_material import OBJECTIVES, Material, make_material
 from planted_faults import CODE_FORM, OF_STORED, STORED_FORM, WRITTEN_FORM, alarms, plant
-from written_faults import WRITTEN
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.verify.learn import LearningCheck, learn
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import KINDS
 from tests.campaign import FULL
+from tests.material.code_faults import CODE
+from tests.material.fault_material import OBJECTIVES, Material, make_material
+from tests.material.written_faults import WRITTEN
 
 NAMES = (
     "clm",

@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-import signed_values
-from commit_seals import vouched
-from file_damages import Undo
-from signed_values import NAMED, Case, cases_of, looked_at
 
 from pipeline.session.verifying import verify_session
 from stages.errors import VerificationError
 from tests.campaign import some_of
+from tests.material import signed_evidence
+from tests.material.commit_seals import vouched
+from tests.material.file_damages import Undo
+from tests.material.signed_evidence import NAMED, Case, cases_of, looked_at
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def test_what_was_found_is_told_where_a_changed_number_ends_the_checks(
 ) -> None:
     undo = Undo(run)
     try:
-        signed_values.change(run, Case("commits/split/_step.json", "/shards/train"), undo)
+        signed_evidence.change(run, Case("commits/split/_step.json", "/shards/train"), undo)
         monkeypatch.setattr("pipeline.steps.decode.step.checks_of", lambda *_, **__: 1 / 0)
         with pytest.raises(
             VerificationError, match=r"commits/split/_step\.json: made again: shards\.train is"

@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from file_damages import Undo
-from signed_values import run_file
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import STEP_COMMIT, Commits
@@ -22,6 +20,8 @@ from pipeline.steps.cut.texts import CutTexts, check_cut_texts
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.units import Unit, units_of
+from tests.material.file_damages import Undo
+from tests.material.signed_evidence import run_file
 
 pytestmark = pytest.mark.slow
 KEY = "cut/found/00000.parquet"

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from file_damages import Undo
-from signed_values import run_file
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again import choice, vectors
@@ -18,6 +16,8 @@ from pipeline.steps.again.vectors import EmbeddedUnit, embed_again
 from pipeline.steps.dedup.semantic import vectors_key
 from pipeline.steps.findings import CheckRecord
 from stages.dedup.semantic import SemanticConfig
+from tests.material.file_damages import Undo
+from tests.material.signed_evidence import run_file
 from tests.pipeline.test_made_again import DOCUMENTS, job_of, units_in
 
 pytestmark = pytest.mark.slow

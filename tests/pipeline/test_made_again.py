@@ -10,9 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commit_seals import vouched
-from file_damages import Undo
-from signed_values import run_file, settings
 
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.kept_plan import KeptPlan, kept_run
@@ -38,6 +35,9 @@ from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, units_of
 from stages.errors import VerificationError
+from tests.material.commit_seals import vouched
+from tests.material.file_damages import Undo
+from tests.material.signed_evidence import run_file, settings
 
 pytestmark = pytest.mark.slow
 DOCUMENTS = 82

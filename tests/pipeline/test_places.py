@@ -6,7 +6,6 @@ from typing import Any
 
 import fsspec
 import pytest
-from changing_server import serving
 
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.listing import is_pattern
@@ -15,6 +14,7 @@ from pipeline.inputs.places import is_url, place_status
 from pipeline.run_file.config import RunFile
 from pipeline.steps.scan.files import scan_file
 from stages.errors import ConfigError, Stopped
+from tests.material.changing_server import serving
 
 
 def find(*paths: str, output: Path, **source: Any) -> list[FoundFile]:

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tokenizers
-from commit_seals import vouched
 from tokenizers import models, pre_tokenizers
 
 from pipeline.commands import export_parts
@@ -27,6 +26,7 @@ from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
 from tests.called import called
 from tests.campaign import some_of
+from tests.material.commit_seals import vouched
 from tests.stages.tokenizer.existing_files import data_of, texts
 from tests.stages.tokenizer.test_pieces import SAMPLE
 

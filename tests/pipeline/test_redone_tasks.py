@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_damages import Undo
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again.choice import chosen_tasks
@@ -14,6 +13,7 @@ from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.findings import CheckRecord
 from stages.errors import ConfigError, DataError
 from stages.store.digests import FileDigest
+from tests.material.file_damages import Undo
 from tests.pipeline.test_made_again import followed, job_of
 
 pytestmark = pytest.mark.slow

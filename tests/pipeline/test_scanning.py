@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xxhash
-from changing_server import serving
 from fsspec.implementations.memory import MemoryFileSystem
 
 from pipeline.inputs.files import FoundFile, find_inputs
@@ -34,6 +33,7 @@ from stages.errors import ChangedInputError, ConfigError, DataError, Stopped
 from stages.reading.checked import BLOCK_BYTES
 from tests.campaign import some_of
 from tests.conftest import digests
+from tests.material.changing_server import serving
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from commit_seals import vouched
-from file_damages import Undo
-from signed_values import run_file
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again import choice
@@ -32,6 +29,9 @@ from pipeline.steps.step import Step
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit
 from stages.dedup.semantic import SemanticConfig
+from tests.material.commit_seals import vouched
+from tests.material.file_damages import Undo
+from tests.material.signed_evidence import run_file
 from tests.pipeline.test_made_again import DOCUMENTS, job_of, units_in
 
 pytestmark = pytest.mark.slow

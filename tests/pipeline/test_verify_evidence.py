@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commit_seals import vouched
-from file_damages import Undo
 
 from pipeline.report.content import RunReport
 from pipeline.report.evidence import evidence_lines
@@ -18,6 +16,8 @@ from pipeline.session.audit import with_findings_so_far
 from pipeline.session.verifying import verify_session
 from pipeline.steps.findings import AuditReport, FoundIn
 from pipeline.steps.tokenizer import step
+from tests.material.commit_seals import vouched
+from tests.material.file_damages import Undo
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from fault_copies import NUMBER, SPLIT, Array, Copy, NoPlaceError
-from stored_faults import Plant
 
 from pipeline.steps.draw.make import draw_rows, material_of
 from stages.loading import dataset as loader
@@ -22,6 +20,8 @@ from stages.loading.split_reader import SplitReader
 from stages.objectives.clm import CausalLM
 from stages.objectives.kind import Draw, Kind
 from stages.objectives.rows import IGNORED, Columns, StoredRows
+from tests.material.fault_copies import NUMBER, SPLIT, Array, Copy, NoPlaceError
+from tests.material.stored_faults import Plant
 
 LATE = 16
 """Rows from this one on are drawn otherwise, so that the first ones show nothing."""

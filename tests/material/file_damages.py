@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from commit_seals import vouched
 
 from stages.config import canonical_json
 from stages.identity import content_digest, document_id
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME
 from stages.store.manifest import MANIFEST_NAME
+from tests.material.commit_seals import vouched
 
 DELETED, CUT, FLIPPED, SWAPPED = OF_FILES = ("deleted", "cut", "flipped", "swapped")
 LOST, MADE_UP = OF_TABLES = ("row lost", "row made up")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fault_material import Material
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
@@ -34,6 +33,7 @@ from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn
 from stages.store.manifest import MANIFEST_NAME, SEGMENT_COLUMNS, Manifest, read_manifest, write_manifest
 from stages.tokenizer.special import special_ids
+from tests.material.fault_material import Material
 
 Array = NDArray[Any]
 SPLIT, NUMBER, EPOCH = "train", 0, 1

@@ -171,7 +171,7 @@ def write_site(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(
-        "import faulty_disk\nfaulty_disk.install_in_worker()\n", encoding="utf-8"
+        "from tests.material import faulty_disk\nfaulty_disk.install_in_worker()\n", encoding="utf-8"
     )
 
 

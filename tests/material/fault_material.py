@@ -7,9 +7,6 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from contest_material import EXAMPLES
-from every_kind import with_every_kind
-
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.session.session import RunRequest, run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
@@ -19,9 +16,12 @@ from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import Unit, units_of
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
+from tests.material.every_kind import with_every_kind
 
 T5 = {"kind": "span_corruption"}
 SEQ2SEQ = {"kind": "prefix_lm", "architecture": "encoder_decoder"}
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_GENERATOR = "tests.material.fault_generator:make_generator"
 CHARACTERS = {"kind": "fim", "level": "character"}
 WORDS = {"kind": "mlm", "selection": "whole_word"}
 _FORMS: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "ngram": {"kind": "mlm", "selection": "ngram"},
     "electra": {"kind": "electra"},
     "unigram": {"kind": "electra", "generator": "unigram", "selection": "exact"},
-    "model": {"kind": "electra", "generator": "model", "model": "fault_generator:make_generator"},
+    "model": {"kind": "electra", "generator": "model", "model": _GENERATOR},
     "fim": {"kind": "fim", "fim_rate": 0.7},
     "fim-silent": {"kind": "fim", "train_on_sentinels": False},
     "fim-middle": {"kind": "fim", "loss": "middle", "fim_rate": 0.9},

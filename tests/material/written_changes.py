@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from fault_copies import Array, Copy, NoPlaceError
-from stored_faults import OTHER, Plant
 
 from stages.objectives.rows import IGNORED
+from tests.material.fault_copies import Array, Copy, NoPlaceError
+from tests.material.stored_faults import OTHER, Plant
 
 Columns = dict[str, Array]
 Change = Callable[[Columns, Copy], Mapping[str, Array]]

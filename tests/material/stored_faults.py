@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from fault_copies import SPLIT, Array, Copy, NoPlaceError, put
 
 from stages.store.manifest import SENTENCES
+from tests.material.fault_copies import SPLIT, Array, Copy, NoPlaceError, put
 
 Plant = Callable[[Copy], None]
 OTHER = 700

@@ -5,8 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fault_copies import Copy, NoPlaceError
-from stored_faults import Plant
+
+from tests.material.fault_copies import Copy, NoPlaceError
+from tests.material.stored_faults import Plant
 
 COLUMN = "record.url"
 """One that the source of every dataset keeps."""

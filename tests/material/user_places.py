@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from door_material import WORDS, write_material
-
 from stages.export.table import FORMATS
 from stages.export.texts import TEXT_FORMATS
+from tests.material.door_material import WORDS, write_material
 
 USER = 12345
 _TOOLS = ("setpriv", "unshare", "mount", "find")
 _HIDDEN = ("/tmp", "/var/tmp", "/mnt")  # noqa: S108  # places have others there
-_PROGRAM = Path(__file__).resolve().parent.parent
+_PROGRAM = Path(__file__).resolve().parents[2]
 _AS_USER = [
     *("setpriv", "--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"),
     *("--reuid", str(USER), "--regid", str(USER), "--clear-groups"),
@@ -140,7 +139,7 @@ def refusal() -> str | None:
     for needed in (_PROGRAM, Path(sys.prefix), Path(sys.base_prefix)):
         if any(needed.is_relative_to(hidden) for hidden in _HIDDEN):
             return f"{needed}: the program and Python must not be below {', '.join(_HIDDEN)}"
-    tried = subprocess.run(  # noqa: S603  # ours
+    tried = subprocess.run(  # ours
         ["unshare", "--mount", *_AS_USER, "true"],  # noqa: S607  # of the system
         capture_output=True,
         text=True,
@@ -169,7 +168,7 @@ def call(words: Sequence[str], folder: Path, place: Place) -> subprocess.Complet
     """Call Python in a place with this folder: as the user, but as root in root's own."""
     environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPATH": str(_PROGRAM)}
     enter = ["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(folder), place.temporary, place.folder]
-    return subprocess.run(  # noqa: S603  # ours
+    return subprocess.run(  # ours
         [*enter, *([] if place is ROOT else _AS_USER), sys.executable, *words],
         env=environment | place.environment,
         capture_output=True,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from beside_faults import sentence_moved
-from fault_copies import NUMBER, Array, Copy, NoPlaceError, change_array, put
-from stored_faults import OTHER, Plant, add_numbers
 
 from pipeline.steps.tokenizer.load import load_tokenizer
 from stages.identity import content_digest
 from stages.tokenizer.encode import Tokenizer
+from tests.material.beside_faults import sentence_moved
+from tests.material.fault_copies import NUMBER, Array, Copy, NoPlaceError, change_array, put
+from tests.material.stored_faults import OTHER, Plant, add_numbers
 
 
 def _list_column(name: str) -> Plant:

@@ -5,14 +5,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from described_faults import other_objective
-from fault_copies import EPOCH, NUMBER, Array, Copy, NoPlaceError, zip_columns
-from stored_faults import OTHER, Plant
-from written_changes import Columns, change_columns, change_entry, first_place, only_of, unlabelled
 
 from stages.objectives.fim import fim_ids
 from stages.objectives.rows import IGNORED
 from stages.store.drawn import DRAWN_NAME
+from tests.material.described_faults import other_objective
+from tests.material.fault_copies import EPOCH, NUMBER, Array, Copy, NoPlaceError, zip_columns
+from tests.material.stored_faults import OTHER, Plant
+from tests.material.written_changes import (
+    Columns,
+    change_columns,
+    change_entry,
+    first_place,
+    only_of,
+    unlabelled,
+)
 
 
 def _dtype_nonsense(copy: Copy) -> None:
@@ -76,7 +83,7 @@ def _inputs_without_eos(columns: Columns, copy: Copy) -> Mapping[str, Array]:
 
 @only_of("targets")
 def _targets_cut(columns: Columns, _: Copy) -> Mapping[str, Array]:
-    row = first_place(columns["label_length"] > 2)[0]  # noqa: PLR2004  # a token, its EOS and one more
+    row = first_place(columns["label_length"] > 2)[0]  # a token, its EOS and one more
     length = int(columns["label_length"][row])
     columns["labels"][row, length - 2 : length] = columns["labels"][row, length - 1], IGNORED
     columns["decoder_input_ids"][row, 1:] = np.where(
@@ -107,7 +114,7 @@ def _sentinels(change: Callable[[Array, Array], Array], *names: str) -> Plant:
 
 def _permuted(number: Array, here: Array) -> Array:
     """Let the first two sentinels of each row change places."""
-    two = here & (number < 2) & (here & (number == 1)).any(axis=1)[:, None]  # noqa: PLR2004  # 0 and 1
+    two = here & (number < 2) & (here & (number == 1)).any(axis=1)[:, None]  # 0 and 1
     return np.where(two, 1 - number, number)
 
 

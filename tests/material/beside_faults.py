@@ -3,8 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from fault_copies import Array, Copy, NoPlaceError, change_array
-from stored_faults import Plant
 
 from stages.store.manifest import (
     LOSS_MASK,
@@ -16,6 +14,8 @@ from stages.store.manifest import (
     UNIGRAM,
     WORD_STARTS,
 )
+from tests.material.fault_copies import Array, Copy, NoPlaceError, change_array
+from tests.material.stored_faults import Plant
 
 
 def _beside(name: str, change: Callable[[Array], Array | None], *, split: bool = False) -> Plant:

@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from contest_material import EXAMPLES
-from every_kind import with_every_kind
-
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
+from tests.material.every_kind import with_every_kind
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 _FORMS: dict[str, dict[str, Any]] = {
     "clm": {"kind": "clm"},
     "mlm": {"kind": "mlm", "selection": "whole_word"},

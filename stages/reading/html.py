@@ -1,7 +1,7 @@
 """HTML pages to raw documents: a page a file, of which the text is kept as it reads.
 
 resiliparse parses as browsers do and keeps paragraphs, lists and preformatted text. It was chosen by
-measurement on 149 pages of documentation; docs/benchmarks.md has the table.
+measurement on 149 pages of documentation; benchmarks/results/html_extractors.md has the table.
 
 `stages.reading.page_charset` says in which charset a page is.
 """

@@ -36,6 +36,7 @@ class Sentence:
 def pages() -> list[Path]:
     """Return every page that people read, but for the changelog."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"]
+    found += (ROOT / "benchmarks" / "results").glob("*.md")
     return sorted(page for page in found if page.name != "CHANGELOG.md")
 
 

@@ -33,7 +33,11 @@ from stages.store import manifest
 from tests.docs.generated_pages import RENDERED, SECTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "benchmarks" / "results").glob("*.md")),
+]
 REWRITE = "{0} is not what the code says; run: python tests/docs/test_docs.py"
 HEADER_BYTES = 128
 EACH_ALONE = """

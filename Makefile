@@ -30,6 +30,8 @@
 #   make signatures  deduplication of 10 million synthetic signatures within 2 GiB, as a table (ten minutes)
 #   make growth CORPUS='/data/*.jsonl.zst'  runs over 10, 100 and 1,000 MB made of that corpus, as a table
 #   make end-to-end CORPUS='/data/*.jsonl.zst'   texts to tokens beside other programs, CPU and memory (an hour)
+#   make figures   every measuring script: what it answers, what it needs, and its call
+#   make figure NAME=kernels [CORPUS='/data/*.jsonl.zst' ...]   one of them (benchmarks/targets.toml)
 #   make clean     remove what the above made
 
 PYTHON ?= python3
@@ -64,7 +66,7 @@ CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test quick-test coverage check lint-docker lint-forge docs package lowest speed-guard campaign losses clients \
   bench faults compare gates \
-  gpu-check browser tiers mutants drawn-faults changing damaged places memory scale growth signatures end-to-end clean
+  gpu-check browser tiers mutants drawn-faults changing damaged places memory scale growth signatures end-to-end figures figure clean
 
 # With it set, every process of every target would compile the modules it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -287,7 +289,16 @@ end-to-end: setup
 	$(BIN)/python benchmarks/end_to_end.py --corpus '$(CORPUS)' --cache $(END_TO_END) \
 	  --json $(END_TO_END).json
 
+figures: setup
+	@$(BIN)/python benchmarks/targets.py
+
+# Variables such as CORPUS reach it by the environment, as make exports those of its command line.
+figure: setup
+	@test -n "$(NAME)" || { echo "name one of those that make figures lists: make figure NAME=kernels"; exit 2; }
+	$(BIN)/python benchmarks/targets.py $(NAME)
+
 clean:
 	rm -rf $(VENV) $(LOWEST) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
 	  $(REACH) drawn-faults-*-output.jsonl $(CHANGING) $(PLACES) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
-	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output site build dist *.egg-info
+	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output figures-output site build dist \
+	  *.egg-info

@@ -2,7 +2,7 @@
 
     python benchmarks/contamination.py CORPUS WORK --bytes 150000000 --quotations FILE... --json FILE
 
-CORPUS is a folder of JSON lines (.jsonl, .jsonl.gz) with a field `text`. A share of its documents is
+CORPUS is a folder of JSON lines (plain, .gz or .zst) with a field `text`. A share of its documents is
 held out; the rest is deduplicated. From the documents held out come the texts of items, of which no
 13-gram stands in what is kept:
 
@@ -20,7 +20,6 @@ al. 2020, appendix C), and the others ask for more words for each document. The 
 """
 
 import argparse
-import gzip
 import json
 import sys
 from collections import Counter
@@ -42,6 +41,7 @@ from contamination_items import (
     planted_items,
     without_collections,
 )
+from contest_material import read_documents
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.config import RunFile
@@ -80,12 +80,9 @@ class Judged:
 def read_corpus(folder: Path, most: int) -> list[str]:
     """Return texts of a folder in an order of their own, about `most` bytes."""
     texts: list[tuple[int, str]] = []
-    for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]):
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            for line in file:
-                text = json.loads(line).get("text")
-                if isinstance(text, str):
-                    texts.append((xxhash.xxh3_64_intdigest(text.encode()), text))
+    for path in sorted(folder.glob("*.jsonl*")):
+        for document in read_documents(path):
+            texts.append((xxhash.xxh3_64_intdigest(document.text.encode()), document.text))  # noqa: PERF401
     taken, size = [], 0
     for _, text in sorted(texts):
         size += len(text.encode())
@@ -161,14 +158,16 @@ def score(items: list[Item], found: list[bool]) -> Judged:
     )
 
 
-def measure(corpus: Path, work: Path, *, most: int, quotations: list[str], seed: int) -> dict[str, Any]:
+def measure(
+    corpus: Path, work: Path, *, most: int, quotations: list[str], seed: int, share: float = 1.0
+) -> dict[str, Any]:
     """Do all of it in a folder, and return what every rule finds."""
     texts = without_collections(read_corpus(corpus, most), quotations)
     held = [text for number, text in enumerate(texts) if number % 20 == 0]
     write_lines(work / "clean/documents.jsonl", (t for n, t in enumerate(texts) if n % 20))
     kept = kept_texts(run(work / "clean", "dedup"))
     counts = GramCounts(kept)
-    material = Material(kept, held, counts, seed)
+    material = Material(kept, held, counts, seed, share=share)
     items = [*planted_items(material), *phrase_items(material, quotations)]
     write_lines(work / "planted/documents.jsonl", plant(material, items))
     write_lines(work / "planted/items.jsonl", (item.text for item in items))
@@ -221,6 +220,7 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=150_000_000)
     parser.add_argument("--quotations", type=Path, nargs="*", default=[])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--share", type=float, default=1.0, help="of the items, for a small corpus")
     parser.add_argument("--json", type=Path)
     wanted = parser.parse_args()
     found = measure(
@@ -229,6 +229,7 @@ def main() -> int:
         most=wanted.bytes,
         quotations=read_quotations(wanted.quotations),
         seed=wanted.seed,
+        share=wanted.share,
     )
     if wanted.json is not None:
         wanted.json.write_text(json.dumps(found, indent=1) + "\n")

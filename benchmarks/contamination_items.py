@@ -76,10 +76,13 @@ class Material:
         held: documents that were held out.
         counts: of the kept ones.
         seed: of all draws.
+        share: of the usual number of items.
     """
 
-    def __init__(self, kept: list[str], held: list[str], counts: GramCounts, seed: int) -> None:
-        self.kept, self.counts = kept, counts
+    def __init__(
+        self, kept: list[str], held: list[str], counts: GramCounts, seed: int, *, share: float = 1.0
+    ) -> None:
+        self.kept, self.counts, self.share = kept, counts, share
         self.draw = np.random.default_rng(seed)
         self._own = self._own_texts(held)
         self._left: list[str] = []
@@ -137,14 +140,14 @@ class Material:
             self._used |= grams
             yield " ".join(text)
             found += 1
-            if found == most:
+            if found >= most:
                 return
 
 
 def planted_items(material: Material) -> Iterator[Item]:
     """Yield the items that are planted."""
     for copies, count in {1: PLANTED, **COPIES}.items():
-        for number in range(count):
+        for number in range(round(count * material.share)):
             words = material.own(int(material.draw.integers(30, 121)) if number % 3 else 30)
             yield Item(" ".join(words), "planted", FORMS[number % len(FORMS)], copies)
 
@@ -168,13 +171,15 @@ def planted_text(item: Item, draw: np.random.Generator) -> str:
 def phrase_items(material: Material, quotations: list[str]) -> Iterator[Item]:
     """Yield the items that are common phrases."""
     for name, (low, high, most) in BANDS.items():
-        for number, text in enumerate(material.phrases(low, high, most)):
+        for number, text in enumerate(material.phrases(low, high, round(most * material.share))):
             if number % 2:
                 yield Item(text, "phrase", f"{name}, alone")
                 continue
             before, after = (" ".join(material.own(OWN_WORDS)) for _ in range(2))
             yield Item(f"{before} {text} {after}", "phrase", f"{name}, within an item")
-    for number, text in enumerate(material.phrases(2, 10, 200, words=(LONGEST + 1, 100))):
+    for number, text in enumerate(
+        material.phrases(2, 10, round(200 * material.share), words=(LONGEST + 1, 100))
+    ):
         form = "26 to 100 words in 2 to 10 documents"
         if number % 2:
             yield Item(text, "text", f"{form}, alone")

@@ -27,13 +27,13 @@ from pipeline.steps.table import NAMES
 from pipeline.system.stopping import STOPPED
 from tests.material.door_material import (
     DOCUMENTS,
-    WORDS,
     campaign_main,
     run_command,
     shardmill,
     shown,
     wrong_bytes,
 )
+from tests.material.words import WORDS
 
 RUN_FILE = """
 [[sources]]

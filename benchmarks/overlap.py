@@ -73,7 +73,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("run", type=Path, help="a run's folder")
     arguments = parser.parse_args()
-    print(json.dumps(idle_shares(read_log(arguments.run))))
+    try:
+        print(json.dumps(idle_shares(read_log(arguments.run))))
+    except ValueError as error:
+        parser.error(f"{arguments.run}: {error}")
 
 
 if __name__ == "__main__":

@@ -25,13 +25,21 @@ Document = tuple[str, str, bytes, int, bool]
 
 
 def documents(run: Path) -> Iterator[Document]:
-    """Yield the documents of a run in its order."""
+    """Yield the documents of a run in its order.
+
+    Raises:
+        ValueError: a document has no id of its own.
+    """
     for unit in _record(run, "ingest")["units"]:
         table = pq.read_table(
             run / "ingest" / unit["name"] / "documents.parquet",
             columns=["own_id", "language", "digest", "text_bytes"],
         )
         kept = np.load(run / "dedup" / "keep" / f"{unit['name']}.npy")
+        if table.column("own_id").null_count:
+            raise ValueError(
+                f"{run}: documents without an id of their own; give its sources an id_column"
+            )
         columns = (column.to_pylist() for column in table.itercolumns())
         yield from zip(*columns, kept.tolist(), strict=True)
 
@@ -95,7 +103,10 @@ def main() -> int:
     parser.add_argument("runs", type=Path, nargs=2, metavar="DIR", help="folder of a finished run")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the result there too")
     arguments = parser.parse_args()
-    content = compare(*arguments.runs)
+    try:
+        content = compare(*arguments.runs)
+    except ValueError as error:
+        parser.error(str(error))
     for run in content["runs"]:
         print(json.dumps(run))
     for name, same in content["same"].items():

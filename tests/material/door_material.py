@@ -16,6 +16,7 @@ from digests import differences, file_digests
 from pipeline.cli import app
 from pipeline.commands.boundary import exit_code_of
 from pipeline.system.stopping import Signals
+from tests.material.words import WORDS
 
 RUN_FILE = """
 [[sources]]
@@ -47,7 +48,6 @@ materialized_epochs = 1
 [verify]
 learning = false
 """
-WORDS = "an old mill by the river grinds the corn of every village far and near".split()  # noqa: SIM905  # reads as text
 DOCUMENTS = 60
 SPOKEN = (0, 2, 3, 75)
 """Exit codes of a command that says what is wrong; 1 is for what it did not foresee."""

@@ -21,8 +21,8 @@ from pipeline.run_file.config import RunFile
 from pipeline.session.verifying import verify_session
 from stages.config import canonical_json
 from tests.material.commit_seals import vouched
-from tests.material.door_material import WORDS
 from tests.material.file_damages import Undo, committed_files
+from tests.material.words import WORDS
 
 NAMED, STOPPED, SILENT = "named", "stopped", "silent"
 _ROWS = ("datasets/", "tokens/")

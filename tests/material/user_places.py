@@ -15,7 +15,8 @@ from pathlib import Path
 
 from stages.export.table import FORMATS
 from stages.export.texts import TEXT_FORMATS
-from tests.material.door_material import WORDS, write_material
+from tests.material.door_material import write_material
+from tests.material.words import WORDS
 
 USER = 12345
 _TOOLS = ("setpriv", "unshare", "mount", "find")

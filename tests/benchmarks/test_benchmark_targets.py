@@ -1,0 +1,139 @@
+"""What benchmarks/targets.toml promises: each script that users are told of is there, and runs."""
+
+import importlib
+import os
+import re
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import targets
+from small_material import make_small_material
+from targets import Outcome, Target, TargetError, read_targets, run_small, words_of
+
+from tests.made_once import MadeOnce
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+TARGETS = read_targets()
+QUICK = [target for target in TARGETS.values() if target.small and not target.slow]
+SLOW = [target for target in TARGETS.values() if target.small and target.slow]
+BESIDE = {"encode_alone", "process_cost", "process_memory", "targets"}
+"""Programs that other scripts call, and the runner itself."""
+TELL = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "Makefile",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+named = partial(pytest.mark.parametrize, "target", ids=lambda target: target.name)
+
+
+@pytest.fixture
+def small(made_once: MadeOnce) -> Path:
+    """Return what the small forms read."""
+    return made_once(make_small_material)
+
+
+def scripts_of(target: Target) -> set[str]:
+    """Return the scripts that a target calls."""
+    return {command.split()[0] for command in target.commands} - {"shardmill"}
+
+
+def test_every_script_with_a_main_has_a_target_and_none_is_missing() -> None:
+    paths = [*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("oracles/*.py")]
+    programs = {
+        path.relative_to(BENCHMARKS).as_posix() for path in paths if '"__main__"' in path.read_text()
+    }
+    called = {script for target in TARGETS.values() for script in scripts_of(target)}
+    assert len(programs) > 50
+    assert programs - called == {f"{name}.py" for name in BESIDE}
+    assert called <= programs
+
+
+def test_every_script_that_a_page_or_the_makefile_names_has_a_target() -> None:
+    called = {script for target in TARGETS.values() for script in scripts_of(target)}
+    said = {
+        name for page in TELL for name in re.findall(r"python benchmarks/([\w/]+\.py)", page.read_text())
+    }
+    assert len(said) > 10
+    assert said - called == {"targets.py"}
+
+
+def test_every_name_that_a_page_gives_make_figure_is_a_target() -> None:
+    said = {name for page in TELL for name in re.findall(r"make figure NAME=(\w+)", page.read_text())}
+    assert len(said) > 10
+    assert said <= set(TARGETS)
+
+
+@named(QUICK)
+def test_a_small_form_runs_to_its_last_line(
+    target: Target,
+    small: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for command in target.small:
+        words = words_of(command, {"SMALL": str(small), "WORK": str(tmp_path / "work")})
+        monkeypatch.setattr(sys, "argv", words)
+        main = importlib.import_module(Path(words[0]).stem).main
+        assert not main(), shlex.join(words)
+    assert capsys.readouterr().out
+
+
+@pytest.mark.campaign
+@pytest.mark.slow
+@named(SLOW)
+def test_a_small_form_that_takes_long_runs_to_its_last_line(
+    target: Target, small: Path, tmp_path: Path
+) -> None:
+    if missing := targets.lacking(target.small_needs):
+        pytest.skip(f"needs {missing}")
+    outcome = run_small(target, small, tmp_path / "work")
+    assert outcome.code == 0, outcome.said
+    assert outcome.said
+
+
+def test_a_variable_is_one_word_and_dots_make_it_many() -> None:
+    given = {"MODEL": "a b", "FILES": "c 'd e'", "WORK": "w"}
+    words = words_of("encoders.py $MODEL $FILES... --json $WORK.json", given)
+    assert words == ["encoders.py", "a b", "c", "d e", "--json", "w.json"]
+    with pytest.raises(TargetError, match=r"CORPUS has no value: CORPUS=\.\.\."):
+        words_of("filters.py --corpus $CORPUS", given)
+
+
+def test_a_need_that_nobody_checks_is_refused() -> None:
+    with pytest.raises(TargetError, match="x: needs luck: not one of"):
+        Target("x", "?", ["a.py"], "seconds", needs=["luck"])
+
+
+def test_a_script_that_fails_is_a_row_with_its_code_and_its_last_line(tmp_path: Path) -> None:
+    wrong = Target("wrong", "?", [], "seconds", small=["digests.py $WORK", "digests.py --never"])
+    outcome = run_small(wrong, tmp_path, tmp_path)
+    assert (outcome.code, outcome.said.split(": ")[0]) == (2, "digests.py")
+    table = targets.table_of([outcome, Outcome("left", None, 0.0, "needs root")]).splitlines()
+    assert [line.split()[:2] for line in table] == [["name", "code"], ["wrong", "2"], ["left", "-"]]
+
+
+def test_the_list_has_the_call_of_each_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert targets.main([]) == 0
+    out = capsys.readouterr().out
+    assert "    make figure NAME=recall PAIRS=... RUN=...\n" in out
+    assert out.count("make figure NAME=") == len(TARGETS)
+
+
+def test_a_target_is_run_with_words_and_the_environment(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTHER", str(small / "run"))
+    assert targets.main(["digests", f"RUN={small / 'run'}", f"WORK={tmp_path / 'work'}"]) == 0
+    assert ", 0 differ" in capfd.readouterr().out
+    monkeypatch.delenv("OTHER")
+    with pytest.raises(SystemExit):
+        targets.main(["digests", f"RUN={small / 'run'}", f"WORK={tmp_path / 'work'}"])
+    assert "OTHER has no value" in capfd.readouterr().err
+    assert "WORK" not in os.environ

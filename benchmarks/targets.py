@@ -21,11 +21,12 @@ import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("targets.toml")
-NEEDS = ("browser", "corpus", "gpu", "network", "peers", "root")
+NEEDS = ("browser", "corpus", "gpu", "module", "peers", "root")
 _VARIABLE = re.compile(r"\$([A-Z][A-Z0-9_]*)(\.\.\.)?")
 _SHARDMILL = (sys.executable, "-m", "pipeline.main")
 
@@ -52,7 +53,8 @@ class Target:
 
     def __post_init__(self) -> None:
         """Refuse a need that nobody checks."""
-        if unknown := {*self.needs, *self.small_needs} - {*NEEDS}:
+        needs = {need.split()[0] for need in (*self.needs, *self.small_needs)}
+        if unknown := needs - {*NEEDS}:
             raise TargetError(f"{self.name}: needs {', '.join(sorted(unknown))}: not one of {NEEDS}")
 
 
@@ -111,23 +113,30 @@ def environment() -> dict[str, str]:
 def lacking(needs: Sequence[str]) -> str:
     """Return what this machine lacks of what a target needs, or nothing.
 
-    A corpus is named by variables, and whether peers can be installed shows when they are.
+    A corpus is named by variables. Peers are installed only if PEERS is set.
     """
+    absent = [need for need in needs if need.startswith("module ") and not _importable(need.split()[1])]
     found = {
         "root": os.geteuid() == 0,
         "browser": shutil.which("chromium") is not None,
         "gpu": shutil.which("nvidia-smi") is not None,
         "peers": bool(os.environ.get("PEERS")),
-        "network": bool(os.environ.get("PEERS")),
     }
-    return ", ".join(need for need in needs if not found.get(need, True))
+    return ", ".join([*absent, *(need for need in needs if not found.get(need, True))])
+
+
+def _importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # what holds it
+        return False
 
 
 def run_target(target: Target, variables: Mapping[str, str]) -> int:
     """Do the commands of a target until one fails; return its exit code."""
     work = Path(variables.get("WORK") or ROOT / "figures-output" / target.name)
     work.parent.mkdir(parents=True, exist_ok=True)
-    given = {**variables, "WORK": str(work)}
+    given = {**variables, "ROOT": str(ROOT), "WORK": str(work)}
     for words in [words_of(command, given) for command in target.commands]:
         print(f"$ {shlex.join(words)}", flush=True)
         code = subprocess.run(program_of(words), env=environment(), check=False).returncode  # noqa: S603  # ours
@@ -142,9 +151,13 @@ def run_small(target: Target, small: Path, work: Path) -> Outcome:
         return Outcome(target.name, None, 0.0, "has no small form")
     if missing := lacking(target.small_needs):
         return Outcome(target.name, None, 0.0, f"needs {missing}")
-    given = {**os.environ, "SMALL": str(small), "WORK": str(work)}
+    given = {**os.environ, "ROOT": str(ROOT), "SMALL": str(small), "WORK": str(work)}
     began, code, said = time.monotonic(), 0, ""
-    for words in [words_of(command, given) for command in target.small]:
+    try:
+        calls = [words_of(command, given) for command in target.small]
+    except TargetError as error:
+        return Outcome(target.name, None, 0.0, str(error))
+    for words in calls:
         done = subprocess.run(  # noqa: S603  # ours
             program_of(words), cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
         )
@@ -169,7 +182,7 @@ def listed(targets: Mapping[str, Target]) -> str:
     for target in targets.values():
         needs = f"; needs {', '.join(target.needs)}" if target.needs else ""
         names = {name: None for command in target.commands for name, _ in _VARIABLE.findall(command)}
-        given = "".join(f" {name}=..." for name in names if name != "WORK")
+        given = "".join(f" {name}=..." for name in names if name not in ("ROOT", "WORK"))
         found.append(f"{target.name}: {target.answers} ({target.takes}{needs})")
         found.append(f"    make figure NAME={target.name}{given}")
     return "\n".join(found)

@@ -17,8 +17,6 @@ rows of each document are compared with what the class gives of its text with `t
 
 import argparse
 import glob
-import gzip
-import io
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -32,6 +30,8 @@ from transformers import PreTrainedTokenizerFast
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.cleaning.text import clean_text
+from stages.reading.decompress import stream_chunks
+from stages.reading.lines import split_lines
 from stages.store.token_store import TokenUnit
 from tests.stages.tokenizer.framed_files import read_tokenizer, tokenizer_of
 
@@ -57,9 +57,8 @@ def documents(patterns: list[str], number: int) -> list[str]:
 
 
 def _texts(path: str) -> Iterator[str]:
-    with gzip.open(path) as file:
-        for line in io.BufferedReader(file):
-            yield orjson.loads(line)["text"]
+    for line in split_lines(stream_chunks(Path(path)), max_bytes=1 << 26):
+        yield orjson.loads(line.data)["text"]
 
 
 def run_of(folder: Path, preset: str, *, per: str = "document") -> Path:

@@ -315,9 +315,4 @@ def copied(
         shutil.rmtree(root, ignore_errors=True)
 
 
-def replaced_columns(copy: Copy, **changed: Any) -> dict[str, Any]:
-    """Return an objective's content with other parameters."""
-    return {**copy.manifest.objective, **changed}
-
-
 __all__ = ["NoPlaceError", "copied", "put", "replace"]

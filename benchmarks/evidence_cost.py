@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from door_material import tell
+from trials import tell
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session

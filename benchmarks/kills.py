@@ -1,20 +1,21 @@
 r"""A crash campaign on a real run: kill -9 at random moments, then the same bytes as without.
 
     python benchmarks/kills.py RUN.toml --output DIR --reference WHOLE --reference-seconds 600 \
-        --kills 10 --seed 1 --workers-choices 1,2,3 --json kills.json
+        --kills 10 --seed 1 --workers-choices 1,2,3 --json kills.jsonl
 
-WHOLE is the folder of a run of the same file that nothing disturbed, and 600 the seconds it took. The
+WHOLE is the folder of a run of the same file that nothing disturbed, and 600 the seconds it took; by
+default those from the first event of its log to the last. The
 moments are uniform over the work, in the time that WHOLE took for it: as many commits as there are, and
 the time since the last one, so that long tasks are hit in their midst. The victim is the driver or one
 Ray worker, by a coin. After a driver's death the run is started again with another number of workers;
 after a worker's death it goes on.
 
 Passes if every kill was made, the run completed, its artifacts are those of WHOLE, no unit was committed
-twice, and none was given out again after its commit.
+twice, and none was given out again after its commit. A trial is the whole of it, all kills of one run:
+a campaign that was stopped begins anew, and only one that ended is left out by `--continue`.
 """
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -27,7 +28,16 @@ from pathlib import Path
 from typing import Any
 
 from digests import differences, file_digests
-from run_log import Event, broken_promises, committed, current_step, next_commit
+from run_log import (
+    Event,
+    broken_promises,
+    commit_times,
+    committed,
+    current_step,
+    first_of_uniform,
+    next_commit,
+    progress,
+)
 from run_processes import (
     RunProcess,
     corpus_override,
@@ -37,6 +47,7 @@ from run_processes import (
     run_processes,
     wait_until_gone,
 )
+from trials import Trials, add_trial_options, conduct
 
 from pipeline.state.journal import read_log
 
@@ -219,32 +230,6 @@ def _pid(process: RunProcess) -> int:
     return process.pid
 
 
-def first_of_uniform(number: int, draw: float) -> float:
-    """Return the least of so many uniform points in [0, 1), from one uniform draw."""
-    return float(1.0 - (1.0 - draw) ** (1.0 / number))
-
-
-def progress(times: Sequence[float], commits: int, since: float) -> float:
-    """Return the seconds that the reference took to come as far.
-
-    times 1.0 1.5 4.0, two commits, 0.5 seconds ago -> 2.0; 9 seconds ago -> 4.0
-
-    Args:
-        times: of the reference's commits, ascending.
-        commits: that the run has.
-        since: seconds since the last of them; it counts up to the reference's next commit.
-    """
-    number = min(commits, len(times))
-    before = times[number - 1] if number else 0.0
-    following = times[number] if number < len(times) else before
-    return min(before + since, following)
-
-
-def commit_times(events: Sequence[Event]) -> list[float]:
-    """Return the seconds from the log's first event to each commit, ascending."""
-    return sorted(e["time"] - events[0]["time"] for e in events if e["event"] == "commit")
-
-
 def begun_units(output: Path) -> dict[str, float]:
     """Return when the folder of each unit under DIR/tmp was made, as the file system knows it."""
     folders = [str(path) for path in (output / "tmp").glob("*/*")]
@@ -330,7 +315,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("run_file", type=Path, metavar="RUN.toml", help="the run file")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new folder")
     parser.add_argument("--reference", type=Path, required=True, metavar="WHOLE")
-    parser.add_argument("--reference-seconds", type=float, required=True, metavar="S")
+    parser.add_argument("--reference-seconds", type=float, metavar="S", help="[default: of its log]")
     parser.add_argument("--kills", type=int, default=10, metavar="N", help="[default: 10]")
     parser.add_argument("--seed", type=int, default=0, help="of moments, victims and workers")
     parser.add_argument("--workers-choices", type=_numbers, default=[1, 2, 3], metavar="N,N,...")
@@ -344,14 +329,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--corpus", metavar="GLOB", help="read these files instead of the run file's")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--command", default="shardmill", help="the program [default: shardmill]")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    add_trial_options(parser)
     arguments = parser.parse_args()
     if arguments.corpus:
         arguments.overrides.append(corpus_override(arguments.corpus))
-    if (arguments.output / "log.jsonl").exists():
-        parser.error(f"--output {arguments.output}: holds a run; choose another")
     if not (arguments.reference / "log.jsonl").exists():
         parser.error(f"--reference {arguments.reference}: holds no run")
+    if arguments.reference_seconds is None:
+        events = list(read_log(arguments.reference))
+        arguments.reference_seconds = round(events[-1]["time"] - events[0]["time"], 2)
     return arguments
 
 
@@ -359,10 +345,8 @@ def _numbers(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 
-def main() -> int:
-    """Do a campaign and print what came of it."""
-    arguments = parse_arguments()
-    arguments.output.mkdir(parents=True, exist_ok=True)
+def whole_campaign(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Do a campaign, and return its figures."""
     times = commit_times(list(read_log(arguments.reference)))
     chance = random.Random(arguments.seed)  # noqa: S311  # when to kill, no secret
     campaign = Campaign(arguments, chance, times)
@@ -372,11 +356,32 @@ def main() -> int:
         for attempt in campaign.attempts:
             if attempt.process.poll() is None:
                 attempt.process.terminate()
-    content = conclude(campaign)
+                attempt.process.wait()
+    return conclude(campaign)
+
+
+def body(trials: Trials, arguments: argparse.Namespace) -> int:
+    """Do a campaign, print its figures and return the exit code."""
+
+    def do() -> dict[str, Any]:
+        arguments.output = trials.new_folder() / "run"
+        return whole_campaign(arguments)
+
+    content = trials.trial("all kills", do, failed=lambda found: not passed(found))
     print_figures(content)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0 if passed(content) else 1
+
+
+def main() -> int:
+    """Do a campaign as the command line asks."""
+    arguments = parse_arguments()
+    names = ("kills", "seed", "workers_choices", "leftover_seconds", "overrides", "command")
+    settings = {name: getattr(arguments, name) for name in names} | {
+        "run file": arguments.run_file.read_text(encoding="utf-8"),
+        "reference": (arguments.reference / "run.json").read_text(encoding="utf-8"),
+    }
+    work = arguments.output.resolve()
+    return conduct(lambda trials: body(trials, arguments), arguments, settings, work=work)
 
 
 if __name__ == "__main__":

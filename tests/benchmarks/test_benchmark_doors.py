@@ -45,7 +45,7 @@ def test_every_damage_changes_the_file(name: str, tmp_path: Path) -> None:
 def test_damaged_state_ends_in_no_traceback_and_every_way_out_works(
     material: Material, tmp_path: Path
 ) -> None:
-    cases = list(damaged_state.cases_of(material, CASES, seed=4))
+    cases = list(damaged_state.cases_of(material.state_files(), CASES, seed=4))
     for case in cases:
         damaged_state.do_case(case, material, tmp_path / "case")
     assert [case for case in cases if case.faults] == []

@@ -83,13 +83,14 @@ class Trials:
         if self.others:
             _say(f"{self.path}: {self.others:,} trials of other code or settings are not counted")
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._append({"start": self.stamp, "settings": dict(settings), "time": now})
+        plain = json.loads(json.dumps(dict(settings), default=str))
+        self._append({"start": self.stamp, "settings": plain, "time": now})
 
     def fact(self, name: str, find: Callable[[], Any]) -> Any:
         """Return what a campaign finds out once: from its line, or now."""
         if name not in self.facts:
             found = _as_read(find())
-            self._refuse_after_a_signal()
+            self.stop_after_a_signal()
             self.facts[name] = found
             self._append({"fact": name, "stamp": self.stamp, "value": found})
         return self.facts[name]
@@ -110,7 +111,7 @@ class Trials:
 
     def add(self, key: str, result: Record, *, failed: bool, seconds: float) -> None:
         """Keep a trial that was done, unless a signal came while it was done."""
-        self._refuse_after_a_signal()
+        self.stop_after_a_signal()
         line = TrialLine(key, round(seconds, 2), failed, _as_read(result))
         self.lines[key] = line
         about = {"seconds": line.seconds, "failed": failed, "result": line.result}
@@ -130,7 +131,12 @@ class Trials:
         """How many there are."""
         return Tally.of(self.lines.values())
 
-    def _refuse_after_a_signal(self) -> None:
+    def stop_after_a_signal(self) -> None:
+        """Stop if a signal came, whoever handled it.
+
+        Raises:
+            CampaignStop: one came.
+        """
         if self.signals is not None and self.signals.arrived:
             raise CampaignStop
 

@@ -1,8 +1,8 @@
 """All campaigns, one after the other, and one table of them: `make campaign`.
 
-    python benchmarks/campaigns.py FOLDER                  all, in their long forms (days)
+    python benchmarks/campaigns.py FOLDER                  all, in their long forms (many hours)
     python benchmarks/campaigns.py FOLDER --only kills     some of them
-    python benchmarks/campaigns.py FOLDER --short          a tiny slice of each (minutes)
+    python benchmarks/campaigns.py FOLDER --short          a tiny slice of each
 
 campaigns.toml lists them. Each keeps its trials as lines in FOLDER/NAME.jsonl, and what it says in
 FOLDER/NAME.log. SIGTERM or Ctrl-C stops the one at work; the same command goes on from there. What is

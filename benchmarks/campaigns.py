@@ -138,6 +138,7 @@ def do_campaign(entry: CampaignEntry, given: argparse.Namespace) -> CampaignRow:
         "work": str(folder / entry.name),
         "jobs": str(given.jobs),
         "corpus": given.corpus or "",
+        "python": shlex.quote(sys.executable),
     }
     print(f"{time.strftime('%H:%M')} {entry.name}: {entry.what}; {log}", flush=True)
     commands = list(entry.commands(places, short=given.short))

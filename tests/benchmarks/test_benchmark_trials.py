@@ -251,7 +251,7 @@ ENTRIES = read_campaigns(BENCHMARKS / "campaigns.toml")
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_a_listed_campaign_has_its_script_and_a_short_form(entry: CampaignEntry) -> None:
-    places = dict.fromkeys(("work", "folder", "jobs", "corpus"), "x")
+    places = dict.fromkeys(("work", "folder", "jobs", "corpus", "python"), "x")
     for short in (False, True):
         *_, (_, script, *options) = entry.commands(places, short=short)
         assert re.search(r"\b(add_trial_options|campaign_main)\(", Path(script).read_text())

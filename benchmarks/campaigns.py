@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import glob
@@ -48,12 +48,15 @@ class CampaignEntry:
     short_run: str = ""
     needs: tuple[str, ...] = ()
 
-    def commands(self, places: Places, *, short: bool) -> Iterator[list[str]]:
-        """Yield the words of its commands, the last of which is the campaign's own."""
-        if run := self.short_run if short else self.run:
-            yield [sys.executable, "-m", "pipeline.main", "run", *words_of(run, places)]
+    def preparation(self, places: Places, *, short: bool) -> list[str]:
+        """Return the words of the run that it needs first, or none."""
+        run = self.short_run if short else self.run
+        return [sys.executable, "-m", "pipeline.main", "run", *words_of(run, places)] if run else []
+
+    def command(self, places: Places, *, short: bool) -> list[str]:
+        """Return its words; patterns become the files that are there now."""
         script, *options = words_of(self.short if short else self.long, places)
-        yield [sys.executable, str(HERE / script), *(path for one in options for path in _matches(one))]
+        return [sys.executable, str(HERE / script), *(path for one in options for path in _matches(one))]
 
 
 @dataclass(frozen=True)
@@ -141,13 +144,11 @@ def do_campaign(entry: CampaignEntry, given: argparse.Namespace) -> CampaignRow:
         "python": shlex.quote(sys.executable),
     }
     print(f"{time.strftime('%H:%M')} {entry.name}: {entry.what}; {log}", flush=True)
-    commands = list(entry.commands(places, short=given.short))
-    code = 0
-    for number, command in enumerate(commands, 1):
-        last = number == len(commands)
-        code = _code_of([*command, "--json", str(lines), "--continue"] if last else command, log)
-        if code:
-            break
+    prepared = entry.preparation(places, short=given.short)
+    code = _code_of(prepared, log) if prepared else 0
+    if not code:
+        words = [*entry.command(places, short=given.short), "--json", str(lines), "--continue"]
+        code = _code_of(words, log)
     return CampaignRow(entry.name, str(code), Tally.read(lines), lines)
 
 

@@ -9,11 +9,12 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from campaigns import HERE as BENCHMARKS
 from campaigns import CampaignEntry, left_out, read_campaigns
+from long_tests import FinishedFiles
 from trials import Tally, Trials, add_trial_options, conduct, read_lines
 
 NUMBER = 6
@@ -246,6 +247,35 @@ def test_all_campaigns_stop_and_go_on_and_end_in_one_table(tmp_path: Path) -> No
     assert whole[3].endswith("left out: needs a corpus: name its files with --corpus")
 
 
+def test_a_pattern_becomes_the_files_that_the_run_before_made(tmp_path: Path) -> None:
+    entry = CampaignEntry("gates", "", long="gates.py {folder}/*.x", short="", run="a.toml")
+    places = {"folder": str(tmp_path)}
+    assert entry.preparation(places, short=False)[-2:] == ["run", "a.toml"]
+    assert not entry.preparation(places, short=True)
+    for name in ("b.x", "a.x"):
+        (tmp_path / name).touch()
+    assert entry.command(places, short=False)[2:] == [f"{tmp_path}/a.x", f"{tmp_path}/b.x"]
+
+
+def a_part(name: str, when: Literal["setup", "call", "teardown"], *, passes: bool) -> pytest.TestReport:
+    """A part of a test that ended after a quarter of a second."""
+    outcome: Literal["passed", "failed"] = "passed" if passes else "failed"
+    return pytest.TestReport(name, ("", 1, ""), {}, outcome, None, when, duration=0.25)
+
+
+def test_a_file_of_tests_has_its_line_when_its_last_test_has_ended() -> None:
+    trials = Trials(None, "stamp")
+    plugin = FinishedFiles(trials, {"a.py": "1", "b.py": "2"})
+    plugin.pytest_xdist_node_collection_finished(["a.py::x", "b.py::y", "a.py::z"])
+    for name, passes in (("a.py::x", True), ("b.py::y", True), ("a.py::z", False)):
+        assert "a.py" not in trials.lines
+        for when in ("setup", "call", "teardown"):
+            plugin.pytest_runtest_logreport(a_part(name, when, passes=passes or when != "call"))
+    assert [trials.lines[file].failed for file in ("a.py", "b.py")] == [True, False]
+    assert trials.lines["a.py"].result == {"digest": "1", "tests": 2, "failed": ["a.py::z"]}
+    assert trials.lines["a.py"].seconds == 1.5
+
+
 ENTRIES = read_campaigns(BENCHMARKS / "campaigns.toml")
 
 
@@ -253,7 +283,7 @@ ENTRIES = read_campaigns(BENCHMARKS / "campaigns.toml")
 def test_a_listed_campaign_has_its_script_and_a_short_form(entry: CampaignEntry) -> None:
     places = dict.fromkeys(("work", "folder", "jobs", "corpus", "python"), "x")
     for short in (False, True):
-        *_, (_, script, *options) = entry.commands(places, short=short)
+        _, script, *options = entry.command(places, short=short)
         assert re.search(r"\b(add_trial_options|campaign_main)\(", Path(script).read_text())
         assert options or script.endswith("long_tests.py")
     assert left_out(entry, None).startswith("needs") or "corpus" not in entry.needs

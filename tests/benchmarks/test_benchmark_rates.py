@@ -375,8 +375,7 @@ def test_a_sound_run_gives_0_and_writes_its_laws(
     laws = {line["trial"]: line["result"]["laws"] for line in lines if "trial" in line}
     assert laws.keys() == {"mlm", "sop"}
     assert {law["n"] for law in laws["mlm"] if law["sigmas"] is None} <= {78, 80}
-    said = capsys.readouterr().out
-    assert f"{len(laws['mlm'] + laws['sop'])} laws, 0 wrong" in said
+    assert f"{len(laws['mlm'] + laws['sop'])} laws, 0 wrong" in (said := capsys.readouterr().out)
     monkeypatch.setattr(rates, "measure", None)
     assert main(run, monkeypatch, *options, "--continue") == 0
     assert capsys.readouterr().out == said

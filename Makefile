@@ -1,4 +1,5 @@
-# Everything starts from a fresh clone with `python3 -m venv` and pip; nothing else is assumed.
+# Everything starts from a fresh clone with `python3 -m venv` and pip; nothing else is assumed. The targets campaign,
+# faults, damaged, places, gates, changing and memory keep each trial, and go on from there when they are called again.
 #
 #   make demo      set up, then the bundled corpus to verified shards and a report (demo-output/)
 #   make test      set up, then the tests
@@ -9,7 +10,9 @@
 #   make package   set up, then the sdist and the wheel built, looked into, and used in clean environments (minutes)
 #   make lowest    the quick tests with the lowest versions that pyproject.toml allows, in an environment of their own
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
-#   make campaign  the tests, and the long forms of those of which `make test` runs a slice (some hours)
+#   make campaign  every long search, one after the other, and one table of them (many hours); stopped, it goes on when it
+#                  is called again. ONLY='kills signals' names some, SHORT=1 does a tiny slice of each (half an hour),
+#                  and benchmarks/campaigns.toml lists them. The tests in their long forms are ONLY=tests (some hours)
 #   make losses    the laws of what must not be lost in silence, in their long forms (half an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own, and every
 #                  model class of transformers under our masks (minutes)
@@ -44,6 +47,7 @@ SCALE ?= scale-output
 CLIENTS ?= clients-output
 RUNS ?= $(DEMO)
 FAULTS ?= faults-output
+CAMPAIGN ?= campaign-output
 CHANGING ?= changing-output
 DAMAGED ?= damaged-output
 PLACES ?= places-output
@@ -190,8 +194,8 @@ speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py
 
 campaign: setup $(VENV)/.kernels
-	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
-	  -o faulthandler_timeout=0
+	$(BIN)/python benchmarks/campaigns.py $(CAMPAIGN) --jobs $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(SHORT),--short) $(if $(CORPUS),--corpus '$(CORPUS)')
 
 losses: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile -o faulthandler_timeout=0 \
@@ -209,17 +213,17 @@ bench: setup
 	$(BIN)/python benchmarks/kernels.py
 
 faults: setup
-	$(BIN)/python benchmarks/planted_faults.py $(FAULTS)
+	$(BIN)/python benchmarks/planted_faults.py $(FAULTS) --continue
 
 damaged: setup
-	$(BIN)/python benchmarks/damaged_files.py $(DAMAGED) --seeds 20 --json $(DAMAGED).json
-	$(BIN)/python benchmarks/signed_values.py $(DAMAGED)/signed --json $(DAMAGED)/signed.json
-	$(BIN)/python benchmarks/sound_runs.py $(DAMAGED)/sound --cases 20
+	$(BIN)/python benchmarks/damaged_files.py $(DAMAGED)/files --seeds 20 --continue
+	$(BIN)/python benchmarks/signed_values.py $(DAMAGED)/signed --continue
+	$(BIN)/python benchmarks/sound_runs.py $(DAMAGED)/sound --cases 20 --continue
 
 places: setup
-	$(BIN)/python benchmarks/gone_readers.py $(PLACES)/readers --cases 240
-	$(BIN)/python benchmarks/filling_disks.py $(PLACES)/disks --cases 200
-	$(BIN)/python benchmarks/other_users.py $(PLACES)/users
+	$(BIN)/python benchmarks/gone_readers.py $(PLACES)/readers --cases 240 --continue
+	$(BIN)/python benchmarks/filling_disks.py $(PLACES)/disks --cases 200 --continue
+	$(BIN)/python benchmarks/other_users.py $(PLACES)/users --continue
 
 compare: setup
 	$(COMPARE_RUN)/clean
@@ -237,8 +241,8 @@ compare: setup
 
 gates: setup
 	$(GATES_RUN)
-	ls -d $(GATES)/datasets/* | xargs -P $(WORKERS) -n 1 $(BIN)/python benchmarks/learning_gates.py \
-	  --seeds 5 --fault-seeds 2 --json $(GATES)/gates.jsonl
+	$(BIN)/python benchmarks/learning_gates.py $(GATES)/datasets/* --jobs $(WORKERS) --seeds 5 --fault-seeds 2 \
+	  --json $(GATES)/gates.jsonl --continue
 
 # Elsewhere: PYTHONPATH=. python3 benchmarks/gpu_check.py DIR, with numpy, xxhash, pydantic and torch.
 gpu-check: setup
@@ -266,10 +270,10 @@ tiers: setup
 	$(BIN)/python benchmarks/tiers.py
 
 changing: setup
-	$(BIN)/python benchmarks/changing_inputs.py $(CHANGING)
+	$(BIN)/python benchmarks/changing_inputs.py $(CHANGING) --continue
 
 memory: setup
-	$(BIN)/python benchmarks/adversarial_memory.py $(MEMORY) --json $(MEMORY)/cases.jsonl
+	$(BIN)/python benchmarks/adversarial_memory.py $(MEMORY) --continue
 
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
@@ -299,6 +303,7 @@ figure: setup
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(REACH) drawn-faults-*-output.jsonl $(CHANGING) $(PLACES) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
+	  $(REACH) drawn-faults-*-output.jsonl $(CAMPAIGN) $(FAULTS).jsonl $(CHANGING).jsonl $(MEMORY).jsonl \
+	  $(CHANGING) $(PLACES) $(DAMAGED) $(MEMORY) $(GROWTH) $(GROWTH).json \
 	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output figures-output site build dist \
 	  *.egg-info

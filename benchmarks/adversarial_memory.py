@@ -1,12 +1,12 @@
 """Memory on inputs that are made to break its bound, measured from outside.
 
-    adversarial_memory.py FOLDER [--inputs NAME ...] [--workers 0 ...] [--memory 1GiB ...] [--until STEP]
+    adversarial_memory.py WORK [--inputs NAME ...] [--workers 0 ...] [--memory 1GiB ...] [--until STEP]
 
 Each input is run with each number of workers and each bound. The memory of all its processes is sampled;
 of a run that is refused the advice is followed, as often as there is one, and the run must come to its
 end within what it asked for. (That a model learns nothing from such texts is no matter here: a run that
 fails its learning check, exit code 3, has come to its end.) The exit code is 1 if memory went over a
-bound or an advice led nowhere.
+bound or an advice led nowhere. A trial is one input with one number of workers and one bound.
 """
 
 import argparse
@@ -17,12 +17,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from process_memory import MemorySampler
 from pydantic import ByteSize, TypeAdapter
-from run_processes import launch, new_marker, run_processes, wait_until_gone
+from run_processes import launched, new_marker, run_processes, wait_until_gone
+from trials import Trials, add_trial_options, conduct
 
 from tests.material.adversarial_inputs import ADVERSARIES, Adversary
 
@@ -118,9 +121,9 @@ def attempt(
     words += [] if until == "verify" else ["--until", until]
     sampler = MemorySampler(lambda: run_processes(marker), output, period=PERIOD)
     began = time.monotonic()
-    process = launch(words, marker, log=log)
-    sampler.start()
-    exit_code = process.wait()
+    with launched(words, marker, log=log) as process:
+        sampler.start()
+        exit_code = process.wait()
     seconds = time.monotonic() - began
     wait_until_gone(marker, timeout=30)
     sampler.stop()
@@ -166,34 +169,31 @@ def show(case: Case) -> None:
         )
 
 
-def main() -> int:
-    """Run the campaign."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    names = [adversary.name for adversary in ADVERSARIES]
-    parser.add_argument("folder", type=Path, help="for inputs and outputs")
-    parser.add_argument("--inputs", nargs="+", default=names, choices=names, metavar="NAME")
-    parser.add_argument("--workers", nargs="+", type=int, default=[0, 1, 2, 4])
-    parser.add_argument("--memory", nargs="+", default=["1GiB", "2GiB"])
-    parser.add_argument("--until", default="verify", help="the last step (default: all)")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the inputs' sizes")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="append each case there")
-    arguments = parser.parse_args()
-    cases = []
-    for adversary in ADVERSARIES:
-        if adversary.name not in arguments.inputs:
-            continue
-        folder = arguments.folder.resolve() / adversary.name
-        if not (folder / "input").exists():
-            (folder / "input").mkdir(parents=True)
-            adversary.write(folder / "input", arguments.scale)
-        for workers in arguments.workers:
-            for memory in arguments.memory:
-                case = run_case(adversary, folder, workers=workers, memory=memory, until=arguments.until)
-                show(case)
-                cases.append(case)
-                if arguments.json:
-                    with arguments.json.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(_record(case)) + "\n")
+def tried(
+    adversary: Adversary, work: Path, workers: int, memory: str, given: argparse.Namespace
+) -> dict[str, Any]:
+    """Do a case, over the input that is written when it is first needed; return what came of it."""
+    folder = work / adversary.name
+    if not (folder / "input").exists():
+        (folder / "input").mkdir(parents=True)
+        adversary.write(folder / "input", given.scale)
+    return asdict(run_case(adversary, folder, workers=workers, memory=memory, until=given.until))
+
+
+def campaign(trials: Trials, given: argparse.Namespace) -> int:
+    """Do the campaign and print what came of it."""
+    work, cases = cache(trials.new_folder), []
+    chosen = [adversary for adversary in ADVERSARIES if adversary.name in given.inputs]
+    for adversary, workers, memory in product(chosen, given.workers, given.memory):
+
+        def do(
+            of: Adversary = adversary, workers: int = workers, memory: str = memory
+        ) -> dict[str, Any]:
+            return tried(of, work(), workers, memory, given)
+
+        key = f"{adversary.name}, {workers} workers, {memory}"
+        cases.append(_case_of(trials.trial(key, do, failed=lambda one: _failed(_case_of(one)))))
+        show(cases[-1])
     over, dead = sum(case.over for case in cases), sum(case.dead_end for case in cases)
     advised = [case for case in cases if len(case.attempts) > 1]
     true = sum(not case.dead_end for case in advised)
@@ -201,11 +201,31 @@ def main() -> int:
         f"{len(cases)} cases: over the bound {over}, dead ends {dead}, refusals whose advice led to the"
         f" end {true} of {len(advised)}"
     )
-    return int(bool(over or dead))
+    return int(any(map(_failed, cases)))
 
 
-def _record(case: Case) -> dict[str, Any]:
-    return {**asdict(case), "over": case.over, "dead_end": case.dead_end}
+def _case_of(result: dict[str, Any]) -> Case:
+    return Case(**{**result, "attempts": [Attempt(**one) for one in result["attempts"]]})
+
+
+def _failed(case: Case) -> bool:
+    return case.over or case.dead_end
+
+
+def main() -> int:
+    """Run the campaign."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    names = [adversary.name for adversary in ADVERSARIES]
+    parser.add_argument("work", type=Path, metavar="WORK", help="a new folder, for inputs and outputs")
+    parser.add_argument("--inputs", nargs="+", default=names, choices=names, metavar="NAME")
+    parser.add_argument("--workers", nargs="+", type=int, default=[0, 1, 2, 4])
+    parser.add_argument("--memory", nargs="+", default=["1GiB", "2GiB"])
+    parser.add_argument("--until", default="verify", help="the last step (default: all)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the inputs' sizes")
+    add_trial_options(parser)
+    given = parser.parse_args()
+    settings = {name: getattr(given, name) for name in ("inputs", "workers", "memory", "until", "scale")}
+    return conduct(lambda trials: campaign(trials, given), given, settings, work=given.work.resolve())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 r"""A campaign of inputs that change while a run reads them: nothing may be lost in silence.
 
-    python benchmarks/changing_inputs.py DIR [--moments 60] [--megabytes 9] [--seed 1] [--json FILE]
+    python benchmarks/changing_inputs.py WORK [--moments 60] [--megabytes 9] [--seed 1] [--json FILE]
 
 Each case is one file of a corpus, in one format, local or behind a web server on the loopback, to which
 something happens at one moment of a run up to ingest: it is truncated, emptied, shrunk to fewer records,
@@ -14,7 +14,7 @@ does not have or without some that it has. Otherwise it is *refused* (2), *stopp
 what changed was read before, or is not read at all. Then the file is put back, and the same command must
 finish with the files of a run that nobody disturbed. Of every local case that was refused, the change is
 made once more and meant: a run must name what is stale and, with `--replace`, give what a new run over
-the changed corpus gives, or refuse the file as that one does.
+the changed corpus gives, or refuse the file as that one does. A trial is one case.
 """
 
 import argparse
@@ -26,12 +26,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any
+
+from commit_hook import CommitHook
+from trials import Trials, add_trial_options, conduct
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
@@ -115,41 +119,6 @@ class Corpus:
             victim.write_bytes(changed)
 
 
-class Hook:
-    """Calls something right after a number of commits, in this process."""
-
-    def __init__(self) -> None:
-        self._left: int | None = None
-        self._marks: tuple[str, ...] = ()
-        self._call: Callable[[], None] = lambda: None
-        sys.addaudithook(self._event)
-
-    @contextmanager
-    def after(self, units: int, call: Callable[[], None]) -> Iterator[None]:
-        """Call it once after so many units of ingest are committed; after the scan if none."""
-        self._marks = ("/commits/ingest/",) if units else ("/commits/scan/", "/run.json")
-        self._left, self._call = max(1, units), call
-        try:
-            yield
-        finally:
-            self._left = None
-
-    @property
-    def waiting(self) -> bool:
-        """Return whether the moment has not come yet."""
-        return self._left is not None
-
-    def _event(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._left is None or event not in ("os.link", "os.rename"):
-            return
-        if not any(mark in str(arguments[1]) for mark in self._marks):
-            return
-        self._left -= 1
-        if not self._left:
-            self._left = None
-            self._call()
-
-
 def run_file(paths: str, kind: str) -> RunFile:
     """Return a run over one source, as cheap as reading allows."""
     source: dict[str, Any] = {"name": "s", "paths": [paths]}
@@ -200,7 +169,7 @@ class Campaign:
     def __init__(self, folder: Path, *, size: int, seed: int) -> None:
         self._folder = folder
         self._texts = make_texts(size, seed)
-        self._hook = Hook()
+        self._hook = CommitHook()
         self._whole: dict[str, dict[str, str]] = {}
         self._corpora: dict[str, Corpus] = {}
 
@@ -360,39 +329,60 @@ def problems(outcome: Outcome) -> list[str]:
     return found
 
 
-def main() -> None:
+def told(outcome: Outcome) -> str:
+    """Return an outcome in one line, and its problems below."""
+    case = outcome.case
+    where = "server" if case.server else "outside" if case.outside else "local"
+    line = (
+        f"{case.format:<10}{where:<8}{case.change:<12}after {case.after} units  {outcome.kind:<10}"
+        f"{'finished' if outcome.finished else 'NOT FINISHED':<13}{outcome.meant}"
+    )
+    return "\n  ".join([line, *problems(outcome)])
+
+
+def outcome_of(result: dict[str, Any]) -> Outcome:
+    """Return the outcome of a trial."""
+    return Outcome(**{**result, "case": Case(**result["case"])})
+
+
+def body(trials: Trials, given: argparse.Namespace) -> int:
     """Run the campaign and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--moments", type=int, default=60)
-    parser.add_argument("--megabytes", type=float, default=9.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    campaign = Campaign(options.folder.resolve(), size=int(options.megabytes * 1e6), seed=options.seed)
+    size = int(given.megabytes * 1e6)
+    campaign = cache(lambda: Campaign(trials.new_folder(), size=size, seed=given.seed))
     outcomes = []
-    for case in choose_cases(options.moments, options.seed):
-        outcome = campaign.run(case)
-        outcomes.append(outcome)
-        where = "server" if case.server else "outside" if case.outside else "local"
-        print(
-            f"{case.format:<10}{where:<8}{case.change:<12}after {case.after} units  {outcome.kind:<10}"
-            f"{'finished' if outcome.finished else 'NOT FINISHED':<13}{outcome.meant}",
-            flush=True,
+
+    def do(case: Case) -> dict[str, Any]:
+        return asdict(campaign().run(case))
+
+    for number, case in enumerate(choose_cases(given.moments, given.seed)):
+        result = trials.trial(
+            str(number),
+            partial(do, case),
+            failed=lambda one: bool(problems(outcome_of(one))),
         )
-        for problem in problems(outcome):
-            print(f"  {problem}")
+        outcomes.append(outcome_of(result))
+        print(told(outcomes[-1]), flush=True)
     counts = Counter(outcome.kind for outcome in outcomes)
     print(f"\n{len(outcomes)} moments: " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common()))
     print(
         f"silent losses {counts['silent']}, tracebacks {counts['traceback']}, not finished"
         f" {sum(not outcome.finished for outcome in outcomes)}"
     )
-    if options.json:
-        options.json.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1) + "\n")
-    sys.exit(any(problems(outcome) for outcome in outcomes))
+    return int(any(problems(outcome) for outcome in outcomes))
+
+
+def main() -> int:
+    """Do the campaign as the command line asks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
+    parser.add_argument("--moments", type=int, default=60)
+    parser.add_argument("--megabytes", type=float, default=9.0)
+    parser.add_argument("--seed", type=int, default=1)
+    add_trial_options(parser)
+    given = parser.parse_args()
+    settings = {name: getattr(given, name) for name in ("moments", "megabytes", "seed")}
+    return conduct(lambda trials: body(trials, given), given, settings, work=given.work.resolve())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,21 +1,21 @@
 """Damaged files: what `verify` and `run` say of a finished run of which one file is not what it was.
 
-    damaged_files.py DIR                         every committed file, every damage (an hour)
-    damaged_files.py DIR --cases 100             some of them, spread over all
-    damaged_files.py DIR --cases 0 --seeds 20    false alarms of sound runs
+    damaged_files.py WORK                         every committed file, every damage (an hour)
+    damaged_files.py WORK --cases 100             some of them, spread over all
+    damaged_files.py WORK --cases 0 --seeds 20    false alarms of sound runs
 
-DIR gets some 60 texts and a run over them with a dataset of every kind. Each committed file in turn is
+WORK gets some 60 texts and a run over them with a dataset of every kind. Each committed file in turn is
 deleted, cut, one byte of it flipped, and swapped with another of its name; each table of evidence loses
 a row, and gets one that is made up, and is vouched for again. The file is put back after each case. A
 case is named if what is said has the file, its folder or its step in it. `verify` is called in this
 process, every tenth time as a command; `run` on every deleted or cut file. What a run makes again, byte
 for byte, and names as it does so, is good too: the index of the inputs. Exits with 1 if a case is
-silent, is found without its name or ends in a traceback, or if anything is found of a sound run.
+silent, is found without its name or ends in a traceback, or if anything is found of a sound run. A
+trial is one damage, or one sound run.
 """
 
 import argparse
 import io
-import json
 import os
 import re
 import shutil
@@ -26,8 +26,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+from trials import Trials, add_trial_options, conduct
 
 from pipeline.report.content import RunReport
 from pipeline.session.session import RunRequest, run_session
@@ -179,20 +182,15 @@ def _verdicts(output: Path) -> list[str]:
     return [*(str(path.relative_to(output)) for path in checks), *_CHANGED]
 
 
-def alarms(folder: Path, seeds: Sequence[int]) -> list[str]:
-    """Return what is said of sound runs: done, verified, and run again."""
+def alarms(request: RunRequest) -> list[str]:
+    """Return what is said of a sound run: verified, and run again."""
     found = []
-    for seed in seeds:
-        request = make_run(folder, seed=seed)
-        for by, call in {
-            "verify": lambda request=request: _verify(request.output),
-            "run": lambda request=request: run_session(request, stream=None),
-        }.items():
-            wrong, text = _called(call)
-            found += [f"seed {seed}, {by}: {text}"] if wrong else []
-        if seed != seeds[0]:
-            shutil.rmtree(request.output)
-        print(f"seed {seed}: {len(found)} alarms so far", file=sys.stderr)
+    for by, call in {
+        "verify": lambda: _verify(request.output),
+        "run": lambda: run_session(request, stream=None),
+    }.items():
+        wrong, text = _called(call)
+        found += [f"seed {request.file.seed}, {by}: {text}"] if wrong else []
     return found
 
 
@@ -213,36 +211,70 @@ def table(found: Sequence[Said]) -> str:
     return "\n".join(lines)
 
 
+def damages(trials: Trials, request: Callable[[], RunRequest], given: argparse.Namespace) -> list[Said]:
+    """Damage one file after the other; print what names neither file nor step."""
+    every = trials.fact("damages", lambda: list(map(asdict, cases_of(request().output))))
+    cases = [Case(**one) for one in every if (given.only or "") in one["key"]]
+    chosen = cases if given.cases is None else spread(cases, given.cases)
+    found: list[Said] = []
+    for number, case in enumerate(chosen):
+        command = 0 if number % _COMMAND else 1
+
+        def do(case: Case = case, command: int = command) -> dict[str, Any]:
+            said = list(campaign(request(), [case], command=command))
+            return {"said": [asdict(one) for one in said]}
+
+        result = trials.trial(f"{case.key} {case.damage}", do, failed=_is_missed)
+        found += [Said(**one) for one in result["said"]]
+        for said in found[-len(result["said"]) :]:
+            if said.outcome not in GOOD:
+                about = f"{said.outcome}: {said.by} of {said.key} {said.damage}"
+                print(f"{about}: {said.message!r}", file=sys.stderr)
+        if (number + 1) % _TOLD == 0:
+            print(f"{number + 1:,} of {len(chosen):,} cases", file=sys.stderr)
+    missed = sum(said.outcome not in GOOD for said in found)
+    print(table(found))
+    print(f"{len(chosen)} of {len(cases)} cases; {missed} answers name neither file nor step")
+    return found
+
+
+def _is_missed(result: dict[str, Any]) -> bool:
+    return any(said["outcome"] not in GOOD for said in result["said"])
+
+
+def body(trials: Trials, given: argparse.Namespace) -> int:
+    """Do the campaign and print what came of it."""
+    work = cache(trials.new_folder)
+    sound = cache(lambda: make_run(work(), seed=1))
+
+    def look(seed: int) -> dict[str, Any]:
+        request = sound() if seed == 1 else make_run(work(), seed=seed)
+        found = alarms(request)
+        if seed != 1:
+            shutil.rmtree(request.output)
+        return {"alarms": found}
+
+    false = []
+    for seed in range(1, given.seeds + 1):
+        key = f"sound run of seed {seed}"
+        false += trials.trial(key, partial(look, seed), failed=lambda one: bool(one["alarms"]))["alarms"]
+        print(f"seed {seed}: {len(false)} alarms so far", file=sys.stderr)
+    found = damages(trials, sound, given)
+    print(f"sound runs: {given.seeds}; alarms: {len(false)}", *false, sep="\n")
+    return 1 if false or any(said.outcome not in GOOD for said in found) else 0
+
+
 def main() -> int:
     """Do the campaign and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
     parser.add_argument("--cases", type=int, help="how many, spread over all [default: all]")
     parser.add_argument("--only", help="cases whose file has this in its path")
     parser.add_argument("--seeds", type=int, default=1, help="sound runs that are looked at")
-    parser.add_argument("--json", type=Path, help="where to write every case")
-    arguments = parser.parse_args()
-    shutil.rmtree(arguments.folder, ignore_errors=True)
-    false = alarms(arguments.folder, range(1, arguments.seeds + 1))
-    request = make_run(arguments.folder, seed=1)
-    cases = [case for case in cases_of(request.output) if (arguments.only or "") in case.key]
-    chosen = cases if arguments.cases is None else spread(cases, arguments.cases)
-    found: list[Said] = []
-    for said in campaign(request, chosen):
-        found.append(said)
-        if said.outcome not in GOOD:
-            about = f"{said.outcome}: {said.by} of {said.key} {said.damage}"
-            print(f"{about}: {said.message!r}", file=sys.stderr)
-        if len(found) % _TOLD == 0:
-            print(f"{len(found):,} answers, of {len(chosen):,} cases", file=sys.stderr)
-    missed = [said for said in found if said.outcome not in GOOD]
-    print(table(found))
-    print(f"{len(chosen)} of {len(cases)} cases; {len(missed)} answers name neither file nor step")
-    print(f"sound runs: {arguments.seeds}; alarms: {len(false)}", *false, sep="\n")
-    if arguments.json:
-        content = {"cases": [asdict(said) for said in found], "alarms": false}
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
-    return 1 if missed or false else 0
+    add_trial_options(parser)
+    given = parser.parse_args()
+    settings = {"cases": given.cases, "only": given.only, "seeds": given.seeds}
+    return conduct(lambda trials: body(trials, given), given, settings, work=given.work.resolve())
 
 
 if __name__ == "__main__":

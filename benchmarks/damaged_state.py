@@ -1,6 +1,6 @@
 r"""State files damaged in every way: no command ends in a traceback, and every way out works.
 
-    python benchmarks/damaged_state.py WORK --cases 300 --seed 1 --json damaged.json
+    python benchmarks/damaged_state.py WORK --cases 300 --seed 1 --json damaged.jsonl
 
 A state file is what a run or an export keeps of itself: commits of units and of steps, run.json,
 status.json, the log, the lock, verdicts, the report, an export's summary and journal. WORK must not be
@@ -8,7 +8,7 @@ there; a small run and its export are made in it. Each case copies them, damages
 command, does what its message tells a user to do, and calls the run and the command again.
 
 Passes if no command showed a traceback or ended with exit code 1, every second call of the
-command gave 0, and the artifacts are those of the undamaged run.
+command gave 0, and the artifacts are those of the undamaged run. A trial is one case.
 """
 
 import itertools
@@ -17,15 +17,17 @@ import random
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+from trials import Trials, campaign_main, has_faults
 
 from tests.material.door_material import (
     SPOKEN,
     Answer,
-    campaign_main,
     export_command,
     run_command,
     shardmill,
@@ -213,36 +215,48 @@ def _judge(case: Case, answer: Answer, command: str) -> None:
         case.faults.append(f"{command}: exit code {answer.code} and nothing said")
 
 
-def cases_of(material: Material, number: int, seed: int) -> Iterator[Case]:
+def cases_of(files: Sequence[str], number: int, seed: int) -> Iterator[Case]:
     """Return cases, every file and every damage in turn, each with a command that falls to it."""
     chance = random.Random(seed)  # noqa: S311  # which command, no secret
-    pairs = list(itertools.product(material.state_files(), DAMAGES))
+    pairs = list(itertools.product(files, DAMAGES))
     chance.shuffle(pairs)
     for turn, (file, damage) in enumerate(itertools.islice(itertools.cycle(pairs), number)):
         yield Case(file, damage, COMMANDS[turn % len(COMMANDS)])
 
 
-def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
+def tried(turn: int, case: Case, material: Callable[[], Material]) -> dict[str, Any]:
+    """Do a case in a folder beside the material, and return what came of it."""
+    folder = material().run.parent.with_name("case")
+    do_case(case, material(), folder)
+    shutil.rmtree(folder)
+    if case.faults:
+        print(f"{turn:>4} {case.command} after {case.file}: {case.damage}: {case.faults}", flush=True)
+    return asdict(case)
+
+
+def campaign(trials: Trials, *, number: int, seed: int) -> dict[str, Any]:
     """Do a campaign, and return what came of it."""
-    material = Material.make(work / "material")
-    cases = list(cases_of(material, number, seed))
-    for turn, case in enumerate(cases, 1):
-        do_case(case, material, work / "case")
-        if case.faults:
-            print(
-                f"{turn:>4} {case.command} after {case.file}: {case.damage}: {case.faults}", flush=True
-            )
-    shutil.rmtree(work / "case", ignore_errors=True)
+    material = cache(lambda: Material.make(trials.new_folder() / "material"))
+    files = trials.fact("state files", lambda: material().state_files())
+    cases = [
+        trials.trial(
+            str(turn),
+            partial(tried, turn, case, material),
+            failed=has_faults,
+        )
+        for turn, case in enumerate(cases_of(files, number, seed), 1)
+    ]
+    faults = [case["faults"] for case in cases]
     return {
         "cases": len(cases),
-        "files": len({case.file for case in cases}),
-        "damages": len({case.damage for case in cases}),
-        "codes": dict(sorted(Counter(case.code for case in cases).items())),
-        "tracebacks": sum(any("traceback" in fault for fault in case.faults) for case in cases),
-        "wrong_bytes": sum(any("other bytes" in fault for fault in case.faults) for case in cases),
-        "dead_ends": sum(any("no way out" in f or "ends with" in f for f in c.faults) for c in cases),
-        "faulty": [asdict(case) for case in cases if case.faults],
-        "messages": sorted({case.line for case in cases if case.line}),
+        "files": len({case["file"] for case in cases}),
+        "damages": len({case["damage"] for case in cases}),
+        "codes": dict(sorted(Counter(case["code"] for case in cases).items())),
+        "tracebacks": sum(any("traceback" in fault for fault in found) for found in faults),
+        "wrong_bytes": sum(any("other bytes" in fault for fault in found) for found in faults),
+        "dead_ends": sum(any("no way out" in f or "ends with" in f for f in found) for found in faults),
+        "faulty": [case for case in cases if case["faults"]],
+        "messages": sorted({case["line"] for case in cases if case["line"]}),
     }
 
 

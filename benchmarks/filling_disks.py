@@ -1,6 +1,6 @@
 r"""Disks that fill: a small run on file systems of many sizes ends with a line, and goes on later.
 
-    python benchmarks/filling_disks.py WORK --cases 200 --json disks.json      as root: it mounts
+    python benchmarks/filling_disks.py WORK --cases 200 --json disks.jsonl     as root: it mounts
 
 WORK must not be there; a small run is made in it, with every step that writes through mapped files:
 ranks, cuts of lines and of substrings, evidence, rows, losses. Each case mounts a file system of its own
@@ -9,6 +9,7 @@ run on it in a process of its own. What is there is then put where there is spac
 
 Passes if no process was ended by a signal, each first call ended with 75 and a line or with 0, each
 second with 0, and the artifacts are those of the undisturbed run. It tells how often each step was hit.
+A trial is one size.
 """
 
 import json
@@ -20,14 +21,17 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+from run_processes import ended_with_block
+from trials import Trials, campaign_main, has_faults
 
 from pipeline.steps.table import NAMES
 from pipeline.system.stopping import STOPPED
 from tests.material.door_material import (
     DOCUMENTS,
-    campaign_main,
     run_command,
     shardmill,
     shown,
@@ -142,7 +146,8 @@ def called(words: list[str | Path], said: Path) -> Answer:
         answer = shardmill(*words)
         said.write_text(answer.err, encoding="utf-8")
         os._exit(answer.code)
-    _, status = os.waitpid(child, 0)
+    with ended_with_block(child):
+        _, status = os.waitpid(child, 0)
     lines = said.read_text(encoding="utf-8").splitlines() if said.exists() else []
     said.unlink(missing_ok=True)
     last = next((line for line in reversed(lines) if line.startswith("shardmill: ")), "")
@@ -178,31 +183,63 @@ def _step_at_work(output: Path) -> str:
     return NAMES[NAMES.index(whole[-1]) + 1] if whole and whole[-1] != NAMES[-1] else NAMES[0]
 
 
-def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
-    """Do a campaign, and return what came of it; sizes are spread evenly, so `seed` decides nothing."""
-    del seed
-    run_file, reference = write_corpus(work), work / "whole"
-    answer = shardmill(*run_command(run_file, reference))
-    assert answer.code == 0, answer.err
-    most = sum(path.stat().st_blocks * 512 for path in reference.rglob("*") if path.is_file()) * 3 // 2
-    cases = [
-        Case(KINDS[turn % len(KINDS)], (1 + turn) * most // number // 4096 * 4096 + 4096)
-        for turn in range(number)
-    ]
-    for turn, case in enumerate(cases, 1):
-        do_case(case, run_file, reference, work)
+class FilledRun:
+    """The run that is made on disks of many sizes, and its undisturbed form.
+
+    Args:
+        work: a new folder.
+    """
+
+    def __init__(self, work: Path) -> None:
+        self.work, self.reference = work, work / "whole"
+        self.run_file = write_corpus(work)
+        answer = shardmill(*run_command(self.run_file, self.reference))
+        assert answer.code == 0, answer.err
+
+    @property
+    def most(self) -> int:
+        """Bytes of the largest disk: half as much again as the run takes."""
+        files = [path for path in self.reference.rglob("*") if path.is_file()]
+        return sum(path.stat().st_blocks * 512 for path in files) * 3 // 2
+
+    def tried(self, turn: int, case: Case) -> dict[str, Any]:
+        """Do a case, and return what came of it."""
+        do_case(case, self.run_file, self.reference, self.work)
         if case.faults:
             print(f"{turn:>4} {case.kind} of {case.size:,} bytes: {case.faults}", flush=True)
-    steps = Counter(case.step for case in cases if case.code)
+        return asdict(case)
+
+
+def campaign(trials: Trials, *, number: int, seed: int) -> dict[str, Any]:
+    """Do a campaign, and return what came of it; sizes are spread evenly, so `seed` decides nothing."""
+    del seed
+    run = cache(lambda: FilledRun(_new_folder(trials)))
+    most = trials.fact("bytes of the largest disk", lambda: run().most)
+
+    def do(turn: int) -> dict[str, Any]:
+        size = turn * most // number // 4096 * 4096 + 4096
+        return run().tried(turn, Case(KINDS[(turn - 1) % len(KINDS)], size))
+
+    cases = [
+        trials.trial(str(turn), partial(do, turn), failed=has_faults) for turn in range(1, number + 1)
+    ]
     return {
         "cases": len(cases),
-        "bytes": [cases[0].size, cases[-1].size],
-        "codes": dict(sorted(Counter(case.code for case in cases).items())),
-        "signals": sum(case.signal > 0 for case in cases),
-        "steps": dict(steps),
-        "faulty": [asdict(case) for case in cases if case.faults],
-        "messages": sorted({f"{case.code} {case.line}" for case in cases if case.line}),
+        "bytes": [cases[0]["size"], cases[-1]["size"]],
+        "codes": dict(sorted(Counter(case["code"] for case in cases).items())),
+        "signals": sum(case["signal"] > 0 for case in cases),
+        "steps": dict(Counter(case["step"] for case in cases if case["code"])),
+        "faulty": [case for case in cases if case["faults"]],
+        "messages": sorted({f"{case['code']} {case['line']}" for case in cases if case["line"]}),
     }
+
+
+def _new_folder(trials: Trials) -> Path:
+    """Return the work folder, where a campaign that was killed may have left a disk mounted."""
+    assert trials.work is not None
+    if os.path.ismount(trials.work / "disk"):
+        _call("umount", trials.work / "disk")
+    return trials.new_folder()
 
 
 def main() -> int:

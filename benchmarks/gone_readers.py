@@ -1,13 +1,13 @@
 r"""Readers that go: whoever reads a stream of a command stops at many moments; codes and bytes stay.
 
-    python benchmarks/gone_readers.py WORK --cases 200 --json readers.json
+    python benchmarks/gone_readers.py WORK --cases 200 --json readers.jsonl
 
 WORK must not be there; a small run is made in it. Each case calls a command with one of its streams in
 a pipe, reads a share of what the undisturbed call says there, and closes its end: `2>&1 | head`, a log
 shipper that died. The commands are a run, one that is resumed, verify, export, quick and a forecast.
 
 Passes if each call ended with the code of the undisturbed one, made the same bytes, and said nothing of
-the stream.
+the stream. A trial is one case.
 """
 
 import os
@@ -15,18 +15,22 @@ import shutil
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from damaged_state import Material
 from digests import differences, file_digests
+from run_processes import ended_with_block
+from trials import Record, Trials, campaign_main, has_faults
 
 from pipeline.cli import app
 from pipeline.commands.boundary import exit_code_of
 from pipeline.system.standard_streams import prepare_standard_streams
 from pipeline.system.stopping import Signals
-from tests.material.door_material import campaign_main, export_command, run_command
+from tests.material.door_material import export_command, run_command
 
 STREAMS = {"stdout": 1, "stderr": 2}
 COMMANDS = ("run", "resume", "verify", "export", "quick", "plan")
@@ -98,13 +102,14 @@ def called(words: list[str | Path], stream: str, most: int | None) -> tuple[int,
         os._exit(_code_of(words))
     os.close(writing)
     read = 0
-    while most is None or read < most:
-        part = os.read(reading, min(1 << 16, (1 << 16) if most is None else most - read))
-        if not part:
-            break
-        read += len(part)
-    os.close(reading)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), read
+    with ended_with_block(child):
+        while most is None or read < most:
+            part = os.read(reading, min(1 << 16, (1 << 16) if most is None else most - read))
+            if not part:
+                break
+            read += len(part)
+        os.close(reading)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), read
 
 
 def _code_of(words: list[str | Path]) -> int:
@@ -122,34 +127,57 @@ def made_in(folder: Path) -> dict[str, str]:
     return file_digests(folder / "run") | made
 
 
-def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
+def undisturbed(command: str, stream: str, material: Material) -> Undisturbed:
+    """Call a command and read all that it says on a stream."""
+    folder = _folder_beside(material)
+    code, said = called(prepare(command, material, folder), stream, None)
+    assert code == 0, f"{command} fails undisturbed"
+    return Undisturbed(code, said, made_in(folder))
+
+
+def tried(case: Case, whole: Undisturbed, material: Material) -> dict[str, Any]:
+    """Do a case, and return what came of it."""
+    folder = _folder_beside(material)
+    words = prepare(case.command, material, folder)
+    case.code, case.read = called(words, case.stream, int(case.share * whole.said))
+    if case.code != whole.code:
+        case.faults.append(f"exit code {case.code}, not {whole.code}")
+    if wrong := differences(made_in(folder), whole.digests):
+        case.faults.append(f"other bytes: {wrong[0]}")
+    if case.faults:
+        print(f"{case.command}, {case.stream} after {case.read} bytes: {case.faults}", flush=True)
+    shutil.rmtree(folder)
+    return asdict(case)
+
+
+def _folder_beside(material: Material) -> Path:
+    return material.run.parent.with_name("case")
+
+
+def campaign(trials: Trials, *, number: int, seed: int) -> dict[str, Any]:
     """Do a campaign, and return what came of it; moments are spread evenly: `seed` decides nothing."""
     del seed
-    material, folder = Material.make(work / "material"), work / "case"
-    kinds = [(command, stream) for command in COMMANDS for stream in STREAMS]
-    moments = max(1, number // len(kinds))
+    material = cache(lambda: Material.make(trials.new_folder() / "material"))
+    moments = max(1, number // (len(COMMANDS) * len(STREAMS)))
+
+    @cache
+    def whole(command: str, stream: str) -> Undisturbed:
+        name = f"undisturbed: {command}, {stream}"
+        return Undisturbed(**trials.fact(name, lambda: asdict(undisturbed(command, stream, material()))))
+
     cases = []
-    for command, stream in kinds:
-        code, said = called(prepare(command, material, folder), stream, None)
-        assert code == 0, f"{command} fails undisturbed"
-        whole = Undisturbed(code, said, made_in(folder))
-        for moment in range(moments):
-            case = Case(command, stream, moment / moments)
-            words = prepare(command, material, folder)
-            case.code, case.read = called(words, stream, int(case.share * whole.said))
-            if case.code != whole.code:
-                case.faults.append(f"exit code {case.code}, not {whole.code}")
-            if wrong := differences(made_in(folder), whole.digests):
-                case.faults.append(f"other bytes: {wrong[0]}")
-            if case.faults:
-                print(f"{command}, {stream} after {case.read} bytes: {case.faults}", flush=True)
-            cases.append(case)
-    shutil.rmtree(folder, ignore_errors=True)
+    for command, stream, moment in product(COMMANDS, STREAMS, range(moments)):
+
+        def do(command: str = command, stream: str = stream, share: float = moment / moments) -> Record:
+            return tried(Case(command, stream, share), whole(command, stream), material())
+
+        name = f"{command}, {stream}, {moment} of {moments}"
+        cases.append(trials.trial(name, do, failed=has_faults))
     return {
         "cases": len(cases),
         "moments": moments,
-        "codes": dict(sorted(Counter(case.code for case in cases).items())),
-        "faulty": [asdict(case) for case in cases if case.faults],
+        "codes": dict(sorted(Counter(case["code"] for case in cases).items())),
+        "faulty": [case for case in cases if case["faults"]],
     }
 
 

@@ -1,6 +1,6 @@
 r"""Faults of the disk at random calls: no traceback, the right exit code, and the same bytes afterwards.
 
-    python benchmarks/io_errors.py WORK --cases 100 --seed 1 --json io.json
+    python benchmarks/io_errors.py WORK --cases 100 --seed 1 --json io.jsonl
 
 WORK must not be there; a small run and its export are made in it. Each case calls a command while one
 call of the system below its folder, or every call from one on, is refused with EIO, ENOSPC, EACCES and
@@ -9,6 +9,7 @@ case is a run with a Ray worker, in whose process the fault is.
 
 Passes if no command showed a traceback or ended with another code than 0 (the refused call was none that
 counts), 2 or 75, every second call gave 0, and the artifacts are those of the undisturbed run.
+A trial is one case. Calls are counted once: they are a fact of the campaign.
 """
 
 import errno
@@ -18,16 +19,17 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from damaged_state import Material
+from trials import Trials, campaign_main, has_faults
 
 from tests.material.door_material import (
     Answer,
-    campaign_main,
     export_command,
     run_command,
     shardmill,
@@ -167,24 +169,42 @@ def cases_of(number: int, seed: int, *, every: int) -> Iterator[Case]:
         )
 
 
-def campaign(work: Path, *, number: int, seed: int, every: int = EVERY) -> dict[str, Any]:
+def tried(
+    turn: int, case: Case, material: Callable[[], Material], counts: dict[str, int]
+) -> dict[str, Any]:
+    """Do a case in a folder beside the material, and return what came of it."""
+    folder = _folder_beside(material())
+    do_case(case, material(), folder, calls=counts[case.command])
+    shutil.rmtree(folder)
+    if case.faults:
+        print(f"{turn:>4} {case.command}: {case.error} at {case.call}: {case.faults}", flush=True)
+    return asdict(case)
+
+
+def _folder_beside(material: Material) -> Path:
+    return material.run.parent.with_name("case")
+
+
+def campaign(trials: Trials, *, number: int, seed: int, every: int = EVERY) -> dict[str, Any]:
     """Do a campaign, and return what came of it."""
-    material = Material.make(work / "material")
-    counts = count_calls(material, work / "case")
-    cases = list(cases_of(number, seed, every=every))
-    for turn, case in enumerate(cases, 1):
-        do_case(case, material, work / "case", calls=counts[case.command])
-        if case.faults:
-            print(f"{turn:>4} {case.command}: {case.error} at {case.call}: {case.faults}", flush=True)
-    shutil.rmtree(work / "case", ignore_errors=True)
+    material = cache(lambda: Material.make(trials.new_folder() / "material"))
+    counts = trials.fact("calls", lambda: count_calls(material(), _folder_beside(material())))
+    cases = [
+        trials.trial(
+            str(turn),
+            partial(tried, turn, case, material, counts),
+            failed=has_faults,
+        )
+        for turn, case in enumerate(cases_of(number, seed, every=every), 1)
+    ]
     return {
         "cases": len(cases),
         "calls": counts,
-        "codes": dict(sorted(Counter(case.code for case in cases).items())),
-        "tracebacks": sum(any("traceback" in fault for fault in case.faults) for case in cases),
-        "wrong_bytes": sum(any("other bytes" in fault for fault in case.faults) for case in cases),
-        "faulty": [asdict(case) for case in cases if case.faults],
-        "messages": sorted({f"{case.code} {case.line}" for case in cases if case.line}),
+        "codes": dict(sorted(Counter(case["code"] for case in cases).items())),
+        "tracebacks": sum(any("traceback" in fault for fault in case["faults"]) for case in cases),
+        "wrong_bytes": sum(any("other bytes" in fault for fault in case["faults"]) for case in cases),
+        "faulty": [case for case in cases if case["faults"]],
+        "messages": sorted({f"{case['code']} {case['line']}" for case in cases if case["line"]}),
     }
 
 

@@ -1,42 +1,56 @@
 r"""A crash campaign on a real run: kill -9 at random moments, then the same bytes as without.
 
     python benchmarks/kills.py RUN.toml --output DIR --reference WHOLE --reference-seconds 600 \
-        --kills 10 --seed 1 --workers-choices 1,2,3 --json kills.json
+        --kills 10 --seed 1 --workers-choices 1,2,3 --json kills.jsonl
 
-WHOLE is the folder of a run of the same file that nothing disturbed, and 600 the seconds it took. The
+WHOLE is the folder of a run of the same file that nothing disturbed, and 600 the seconds it took, by
+default those of its log. Without WHOLE the campaign makes such a run first, and keeps its digests. The
 moments are uniform over the work, in the time that WHOLE took for it: as many commits as there are, and
 the time since the last one, so that long tasks are hit in their midst. The victim is the driver or one
 Ray worker, by a coin. After a driver's death the run is started again with another number of workers;
 after a worker's death it goes on.
 
 Passes if every kill was made, the run completed, its artifacts are those of WHOLE, no unit was committed
-twice, and none was given out again after its commit.
+twice, and none was given out again after its commit. A trial is the whole of it, all kills of one run:
+a campaign that was stopped begins anew, and only one that ended is left out by `--continue`.
 """
 
 import argparse
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from digests import differences, file_digests
-from run_log import Event, broken_promises, committed, current_step, next_commit
+from kill_figures import passed, print_figures
+from run_log import (
+    Event,
+    broken_promises,
+    commit_times,
+    committed,
+    current_step,
+    first_of_uniform,
+    next_commit,
+    progress,
+)
 from run_processes import (
     RunProcess,
     corpus_override,
     launch,
+    launched,
     new_marker,
     run_command,
     run_processes,
     wait_until_gone,
 )
+from trials import Trials, add_trial_options, conduct, refuse
 
 from pipeline.state.journal import read_log
 
@@ -219,32 +233,6 @@ def _pid(process: RunProcess) -> int:
     return process.pid
 
 
-def first_of_uniform(number: int, draw: float) -> float:
-    """Return the least of so many uniform points in [0, 1), from one uniform draw."""
-    return float(1.0 - (1.0 - draw) ** (1.0 / number))
-
-
-def progress(times: Sequence[float], commits: int, since: float) -> float:
-    """Return the seconds that the reference took to come as far.
-
-    times 1.0 1.5 4.0, two commits, 0.5 seconds ago -> 2.0; 9 seconds ago -> 4.0
-
-    Args:
-        times: of the reference's commits, ascending.
-        commits: that the run has.
-        since: seconds since the last of them; it counts up to the reference's next commit.
-    """
-    number = min(commits, len(times))
-    before = times[number - 1] if number else 0.0
-    following = times[number] if number < len(times) else before
-    return min(before + since, following)
-
-
-def commit_times(events: Sequence[Event]) -> list[float]:
-    """Return the seconds from the log's first event to each commit, ascending."""
-    return sorted(e["time"] - events[0]["time"] for e in events if e["event"] == "commit")
-
-
 def begun_units(output: Path) -> dict[str, float]:
     """Return when the folder of each unit under DIR/tmp was made, as the file system knows it."""
     folders = [str(path) for path in (output / "tmp").glob("*/*")]
@@ -274,12 +262,34 @@ def add_recovery(kills: Sequence[Kill], events: Sequence[Event], starts: Sequenc
             kill.after_restart_seconds = round(commit - again[-1], 2) if again else None
 
 
-def conclude(campaign: Campaign) -> dict[str, Any]:
+def reference_of(arguments: argparse.Namespace, work: Callable[[], Path]) -> dict[str, Any]:
+    """Return what an undisturbed run took and made: of the one that is named, or of one made now."""
+    folder = arguments.reference
+    if folder is None:
+        folder, workers = work() / "whole", arguments.workers_choices[0]
+        command = run_command(
+            arguments.command,
+            arguments.run_file,
+            folder,
+            workers=workers,
+            overrides=arguments.overrides,
+        )
+        with launched(command, new_marker(), log=work() / "whole.out") as process:
+            if process.wait():
+                refuse(
+                    f"the undisturbed run ended with {process.returncode}: see {work() / 'whole.out'}"
+                )
+    events = list(read_log(folder))
+    seconds = arguments.reference_seconds or round(events[-1]["time"] - events[0]["time"], 2)
+    return {"seconds": seconds, "times": commit_times(events), "digests": file_digests(folder)}
+
+
+def conclude(campaign: Campaign, reference: dict[str, Any]) -> dict[str, Any]:
     """Compare the outcome with the reference, and give all figures."""
     arguments = campaign.arguments
     events = list(read_log(arguments.output))
     add_recovery(campaign.kills, events, [attempt.began for attempt in campaign.attempts])
-    ours, reference = file_digests(arguments.output), file_digests(arguments.reference)
+    ours = file_digests(arguments.output)
     wall = sum(attempt.ended - attempt.began for attempt in campaign.attempts)
     return {
         "seed": arguments.seed,
@@ -288,40 +298,14 @@ def conclude(campaign: Campaign) -> dict[str, Any]:
         "attempts": [attempt.figures() for attempt in campaign.attempts],
         "completed": campaign.attempts[-1].process.returncode == 0,
         "wall_seconds": round(wall, 2),
-        "reference_seconds": arguments.reference_seconds,
-        "overhead_seconds": round(wall - arguments.reference_seconds, 2),
+        "reference_seconds": reference["seconds"],
+        "overhead_seconds": round(wall - reference["seconds"], 2),
         "lost_seconds": round(sum(kill.lost_seconds or 0.0 for kill in campaign.kills), 2),
         "files": len(ours),
-        "differing": differences(ours, reference),
+        "differing": differences(ours, reference["digests"]),
         "broken_promises": broken_promises(events),
         "left_in_tmp": [path.name for path in (arguments.output / "tmp").glob("*")],
     }
-
-
-def passed(content: dict[str, Any]) -> bool:
-    """Say whether a campaign proved what it set out to."""
-    sound = not (content["differing"] or content["broken_promises"] or content["left_in_tmp"])
-    whole = len(content["kills"]) == content["kills_asked"] and content["completed"]
-    return bool(sound and whole and content["files"])
-
-
-def print_figures(content: dict[str, Any]) -> None:
-    """Print the campaign as a table, and its verdict."""
-    names = ("lost", "leftover", "recovery", "after_restart")
-    print(f"\n{'kill':>4} {'step':<14}{'victim':<8}" + "".join(f"{name:>15}" for name in names))
-    for number, kill in enumerate(content["kills"], 1):
-        seconds = [kill[f"{name}_seconds"] for name in names]
-        cells = "".join(f"{'-' if value is None else f'{value:.1f} s':>15}" for value in seconds)
-        print(f"{number:>4} {kill['step'] or '(starting)':<14}{kill['victim']:<8}{cells}")
-    print(
-        f"{len(content['kills'])} of {content['kills_asked']} kills, {len(content['attempts'])} starts,"
-        f" {content['wall_seconds']:.0f} s: {content['overhead_seconds']:+.0f} s on the reference,"
-        f" {content['lost_seconds']:.0f} s of tasks done again"
-    )
-    print(f"{content['files']:,} files, {len(content['differing'])} differ from the reference")
-    for line in [*content["differing"][:20], *content["broken_promises"], *content["left_in_tmp"]]:
-        print(f"  {line}")
-    print("PASS" if passed(content) else "FAIL")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -329,8 +313,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("run_file", type=Path, metavar="RUN.toml", help="the run file")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new folder")
-    parser.add_argument("--reference", type=Path, required=True, metavar="WHOLE")
-    parser.add_argument("--reference-seconds", type=float, required=True, metavar="S")
+    parser.add_argument("--reference", type=Path, metavar="WHOLE", help="[default: one is made]")
+    parser.add_argument("--reference-seconds", type=float, metavar="S", help="[default: of its log]")
     parser.add_argument("--kills", type=int, default=10, metavar="N", help="[default: 10]")
     parser.add_argument("--seed", type=int, default=0, help="of moments, victims and workers")
     parser.add_argument("--workers-choices", type=_numbers, default=[1, 2, 3], metavar="N,N,...")
@@ -344,13 +328,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--corpus", metavar="GLOB", help="read these files instead of the run file's")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--command", default="shardmill", help="the program [default: shardmill]")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    add_trial_options(parser)
     arguments = parser.parse_args()
     if arguments.corpus:
         arguments.overrides.append(corpus_override(arguments.corpus))
-    if (arguments.output / "log.jsonl").exists():
-        parser.error(f"--output {arguments.output}: holds a run; choose another")
-    if not (arguments.reference / "log.jsonl").exists():
+    if arguments.reference and not (arguments.reference / "log.jsonl").exists():
         parser.error(f"--reference {arguments.reference}: holds no run")
     return arguments
 
@@ -359,24 +341,42 @@ def _numbers(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 
-def main() -> int:
-    """Do a campaign and print what came of it."""
-    arguments = parse_arguments()
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    times = commit_times(list(read_log(arguments.reference)))
+def whole_campaign(arguments: argparse.Namespace, reference: dict[str, Any]) -> dict[str, Any]:
+    """Do a campaign, and return its figures."""
     chance = random.Random(arguments.seed)  # noqa: S311  # when to kill, no secret
-    campaign = Campaign(arguments, chance, times)
+    campaign = Campaign(arguments, chance, reference["times"])
     try:
         campaign.run()
     finally:
         for attempt in campaign.attempts:
             if attempt.process.poll() is None:
                 attempt.process.terminate()
-    content = conclude(campaign)
+                attempt.process.wait()
+    return conclude(campaign, reference)
+
+
+def body(trials: Trials, arguments: argparse.Namespace) -> int:
+    """Do a campaign, print its figures and return the exit code."""
+    work = cache(trials.new_folder)
+    reference = trials.fact("undisturbed run", lambda: reference_of(arguments, work))
+
+    def do() -> dict[str, Any]:
+        arguments.output = work() / "run"
+        return whole_campaign(arguments, reference)
+
+    content = trials.trial("all kills", do, failed=lambda found: not passed(found))
     print_figures(content)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0 if passed(content) else 1
+
+
+def main() -> int:
+    """Do a campaign as the command line asks."""
+    arguments = parse_arguments()
+    names = ("kills", "seed", "workers_choices", "leftover_seconds", "overrides", "reference")
+    settings = {name: getattr(arguments, name) for name in names}
+    settings["run file"] = arguments.run_file.read_text(encoding="utf-8")
+    work = arguments.output.resolve()
+    return conduct(lambda trials: body(trials, arguments), arguments, settings, work=work)
 
 
 if __name__ == "__main__":

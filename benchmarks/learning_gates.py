@@ -1,32 +1,35 @@
 """The learning check, calibrated: what correct datasets reach, and which faults fail which gate.
 
-    learning_gates.py DIR/datasets/NAME --seeds 20 --fault-seeds 5 --json gates.json
+    learning_gates.py DIR/datasets/NAME --seeds 20 --fault-seeds 5 --json gates.jsonl
 
 DIR/datasets/NAME is a dataset of a finished run. To a correct one is done all that `shardmill verify`
 does by training, isolation and resuming among it, once for each seed. Each fault that its rows can have
 is planted into those to train on and those held out alike, as a wrong shard would have it. Exits with 1
-if anything fails on a correct dataset.
+if anything fails on a correct dataset. A trial is one seed of one kind of rows of one dataset.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from trials import Trials, add_trial_options, conduct
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.verify.learn import LearningCheck, learn
 from stages.loading.dataset import open_dataset
-from stages.objectives.learning import LearningConfig
+from stages.objectives.learning import LearningConfig, LearningSettings
 from stages.objectives.table import traits_of
 from stages.objectives.traits import PAIRS
+from stages.store.manifest import read_manifest
 from stages.verify.gates import settings_of
 from stages.verify.learning import check_learning
 from stages.verify.rows import (
@@ -38,7 +41,7 @@ from stages.verify.rows import (
     shift_labels,
     shuffle_tokens,
 )
-from stages.verify.slices import learning_slices
+from stages.verify.slices import Slices, learning_slices
 
 Fault = Callable[[LabelledRows], LabelledRows]
 Record = dict[str, Any]
@@ -164,68 +167,139 @@ def check_correct(dataset: Path, seed: int, *, full: bool) -> Record:
     return learn(Workspace(root, root / "tmp"), check).model_dump()
 
 
-def fault_checks(dataset: Path) -> dict[str, Callable[[int], Record]]:
-    """Give, for each fault that a dataset's rows can have, what finds it: the learning check by seed."""
+@cache
+def _slices(dataset: Path) -> tuple[Slices, LearningSettings]:
+    """Return the rows that a fault is planted into, and how a model learns from them."""
     settings = settings_of(open_dataset(dataset).objective, LearningConfig())
     slices = learning_slices(dataset, _splits(dataset), settings)
-    config = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
+    return slices, settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
 
-    def check(fault: Fault, seed: int) -> Record:
-        training, heldout = fault(slices.training), fault(slices.heldout)
-        return check_learning(training, heldout, config=config, seed=seed).result.to_dict()
 
-    return {name: partial(check, fault) for name, fault in faults_for(slices.training).items()}
+def check_fault(dataset: Path, fault: str, seed: int) -> Record:
+    """Plant a fault into a dataset's rows, and return what the learning check finds, with any seed."""
+    slices, config = _slices(dataset)
+    plant = faults_for(slices.training)[fault]
+    training, heldout = plant(slices.training), plant(slices.heldout)
+    return check_learning(training, heldout, config=config, seed=seed).result.to_dict()
+
+
+def fingerprints(dataset: Path) -> list[str]:
+    """Return the fingerprints of a dataset's splits: what its rows are."""
+    return [read_manifest(dataset / split).fingerprint for split in _splits(dataset)]
 
 
 def _splits(dataset: Path) -> tuple[str, ...]:
     return tuple(sorted(split.name for split in dataset.iterdir() if split.is_dir()))
 
 
-def measure(dataset: Path, *, seeds: int, fault_seeds: int, full: bool, log: Path | None) -> bool:
-    """Print the table of one dataset; say whether correct rows passed every time."""
+def checked(dataset: Path, rows: str, seed: int, *, full: bool) -> tuple[Record, float]:
+    """Do one check; return what it finds and its CPU seconds."""
+    began = time.process_time()
+    if rows == CORRECT:
+        record = check_correct(dataset, seed, full=full)
+    else:
+        record = check_fault(dataset, rows, seed)
+    return record, time.process_time() - began
+
+
+def names_of(dataset: Path, fault_seeds: int) -> list[str]:
+    """Return what is done to a dataset's rows: nothing, and each of its faults."""
+    views = traits_of(open_dataset(dataset).objective).label_convention == PAIRS
+    return [CORRECT, *(() if views or not fault_seeds else faults_for(_slices(dataset)[0].training))]
+
+
+def check_all(trials: Trials, datasets: Mapping[Path, Sequence[str]], given: argparse.Namespace) -> None:
+    """Do the checks that have no line yet, several at a time."""
+    missing = {
+        _key(dataset, rows, seed): (dataset, rows, seed)
+        for dataset, names in datasets.items()
+        for rows in names
+        for seed in range(given.seeds if rows == CORRECT else given.fault_seeds)
+        if _key(dataset, rows, seed) not in trials.lines
+    }
+    if given.jobs == 1:
+        for key, one in missing.items():
+            _keep(trials, key, one, checked(*one, full=given.full))
+        return
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            waiting = {pool.submit(checked, *one, full=given.full): key for key, one in missing.items()}
+            for done in as_completed(waiting):
+                key = waiting[done]
+                _keep(trials, key, missing[key], done.result())
+        except BaseException:
+            for process in list(pool._processes.values()):  # noqa: SLF001  # Python 3.14 has a method
+                process.terminate()
+            raise
+
+
+def _keep(trials: Trials, key: str, about: tuple[Path, str, int], found: tuple[Record, float]) -> None:
+    """Keep a check that was done; a fault that is not found is shown, and is no failure."""
+    record, seconds = found
+    failed = about[1] == CORRECT and not _is_sound(record)
+    trials.add(key, record | {"cpu": seconds}, failed=failed, seconds=seconds)
+
+
+def _key(dataset: Path, rows: str, seed: int) -> str:
+    return f"{dataset.name}, {rows}, seed {seed}"
+
+
+def _is_sound(record: Record) -> bool:
+    return bool(record["passed"] and "reason" not in record)
+
+
+def table_of(dataset: Path, found: Mapping[str, Sequence[Record]]) -> str:
+    """Return the table of one dataset.
+
+    Args:
+        dataset: its folder.
+        found: the records of each kind of rows.
+    """
     objective = open_dataset(dataset).objective
     views = traits_of(objective).label_convention == PAIRS
     table = [LINE.format(f"{dataset.name} ({objective.kind})", *(VIEWS if views else COLUMNS))]
-    checks: dict[str, Callable[[int], Record]] = {CORRECT: partial(check_correct, dataset, full=full)}
-    if fault_seeds and not views:
-        checks |= fault_checks(dataset)
+    table += [
+        describe(name, records, sum(record["cpu"] for record in records))
+        for name, records in found.items()
+        if records
+    ]
+    return "\n".join(line.rstrip() for line in table)
+
+
+def campaign(trials: Trials, given: argparse.Namespace) -> int:
+    """Check all datasets, print a table of each, and return the exit code: 1 if correct rows failed."""
+    of_all = {
+        folder: trials.fact(f"rows of {folder.name}", partial(names_of, folder, given.fault_seeds))
+        for folder in given.datasets
+    }
+    check_all(trials, of_all, given)
     passed = True
-    for name, check in checks.items():
-        records, started = [], time.process_time()
-        for seed in range(seeds if name == CORRECT else fault_seeds):
-            records.append(check(seed))
-            if log is not None:
-                about = {"dataset": dataset.name, "kind": objective.kind, "rows": name, "seed": seed}
-                with log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(about | records[-1]) + "\n")
-        if records:
-            table.append(describe(name, records, time.process_time() - started))
-        if name == CORRECT:
-            passed = all(record["passed"] and "reason" not in record for record in records)
-    print("\n".join(line.rstrip() for line in table), end="\n\n", flush=True)  # in one piece, for others
-    return passed
+    for folder, names in of_all.items():
+        found = {
+            name: [
+                trials.lines[_key(folder, name, seed)].result
+                for seed in range(given.seeds if name == CORRECT else given.fault_seeds)
+            ]
+            for name in names
+        }
+        print(table_of(folder, found), end="\n\n", flush=True)
+        passed = passed and all(map(_is_sound, found[CORRECT]))
+    return 0 if passed else 1
 
 
 def main() -> int:
     """Measure each dataset named."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("datasets", type=Path, nargs="+", help="folders of datasets")
     parser.add_argument("--seeds", type=int, default=20, help="seeds for correct rows")
     parser.add_argument("--fault-seeds", type=int, default=5, help="seeds for each fault")
     parser.add_argument("--full", action="store_true", help="with a twin, as verify has it with --full")
-    parser.add_argument("--json", type=Path, help="file to which every result is appended, a line each")
+    parser.add_argument("--jobs", type=int, default=1, help="checks at a time [default: 1]")
+    add_trial_options(parser, beside=False)
     given = parser.parse_args()
-    passed = [
-        measure(
-            folder,
-            seeds=given.seeds,
-            fault_seeds=given.fault_seeds,
-            full=given.full,
-            log=given.json,
-        )
-        for folder in given.datasets
-    ]
-    return 0 if all(passed) else 1
+    settings = {name: getattr(given, name) for name in ("seeds", "fault_seeds", "full")}
+    settings["datasets"] = {folder.name: fingerprints(folder) for folder in given.datasets}
+    return conduct(lambda trials: campaign(trials, given), given, settings)
 
 
 if __name__ == "__main__":

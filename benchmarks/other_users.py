@@ -1,6 +1,6 @@
 r"""Other users: commands and `open_dataset` as a user without a home, of a program that root installed.
 
-    python benchmarks/other_users.py WORK --json users.json     as root: it changes users, and mounts
+    python benchmarks/other_users.py WORK --json users.jsonl    as root: it changes users, and mounts
 
 WORK must not be there. No home, and a program that cannot be written, are what `docker run -u`, a
 read-only root, `DynamicUser` and cron give. `tests/material/user_places.py` lists places and commands.
@@ -8,7 +8,8 @@ read-only root, `DynamicUser` and cron give. `tests/material/user_places.py` lis
 Passes if each call ends with the code that root's has, says nothing of a bug, tells at most once that
 kernels are not kept, and leaves no folder of this program in the temporary one; and if all runs, exports
 and tokenizers have the bytes of root's. It also tells the seconds to the first row of `open_dataset`,
-with kernels that are kept and without: medians of 5.
+with kernels that are kept and without: medians of 5. A trial is one place with all its commands, because
+a command needs what those before it made.
 """
 
 import re
@@ -16,14 +17,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from digests import differences, file_digests
+from trials import Trials, campaign_main, refuse
 
-from tests.material.door_material import campaign_main
 from tests.material.user_places import (
     COMMANDS,
     KEPT,
@@ -119,13 +121,15 @@ def first_row(folder: Path, place: Place, *, turns: int = _TURNS) -> float:
     return median(found)
 
 
-def cases_in(name: str, folder: Path, root: Path, codes: Mapping[str, int]) -> Iterator[Case]:
+def cases_in(
+    name: str, folder: Path, made_by_root: Mapping[str, str], codes: Mapping[str, int]
+) -> Iterator[Case]:
     """Yield a case of each command in a place, and one of the bytes."""
     for command, code in codes.items():
         yield done(name, PLACES[name], command, folder, wanted=code)
     made = made_in(folder)
     there = set(map(_whole, made))  # what was refused is not there
-    wanted = {path: digest for path, digest in made_in(root).items() if _whole(path) in there}
+    wanted = {path: digest for path, digest in made_by_root.items() if _whole(path) in there}
     yield Case(name, "the same bytes", 0, 0.0, 0, differences(made, wanted))
 
 
@@ -145,39 +149,63 @@ def print_table(cases: Sequence[Case]) -> None:
         print(f"{command:<26}" + "".join(f"{'' if case is None else case.cell:>16}" for case in found))
 
 
-def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
-    """Call all commands in all places, and return what came of it."""
-    del number, seed
-    if (why := refusal()) is not None:
-        print(f"other_users.py: {why}", file=sys.stderr)
-        sys.exit(2)
-    work.mkdir()
-    root = prepare(work / "root", 0)
+def tried_by_root(folder: Path) -> dict[str, Any]:
+    """Call all commands as root, and return what came of it, with the digests of what they made."""
+    prepare(folder, 0)
     cases = []
     for command in COMMANDS:
-        cases.append(done("root", ROOT, command, root, wanted=0))
+        cases.append(done("root", ROOT, command, folder, wanted=0))
         print("root", command, cases[-1].cell, *cases[-1].faults, flush=True)
-    codes = {case.command: case.code for case in cases}
-    rows = {"root": first_row(root, ROOT)}
-    for name, place in PLACES.items():
-        folder = prepare(work / re.sub(r"\W+", "-", name), USER)
-        for case in cases_in(name, folder, root, codes):
-            cases.append(case)
-            print(name, case.command, case.cell, *case.faults, flush=True)
-        rows[name] = first_row(folder, place)
-    rows["NUMBA_CACHE_DIR"] = first_row(folder, KEPT)
+    rows = {"root": first_row(folder, ROOT)}
+    return {"cases": [asdict(case) for case in cases], "rows": rows, "made": made_in(folder)}
+
+
+def tried_in(name: str, folder: Path, root: dict[str, Any]) -> dict[str, Any]:
+    """Call all commands in a place, and return what came of it."""
+    prepare(folder, USER)
+    codes = {case["command"]: case["code"] for case in root["cases"]}
+    cases = []
+    for case in cases_in(name, folder, root["made"], codes):
+        cases.append(case)
+        print(name, case.command, case.cell, *case.faults, flush=True)
+    rows = {name: first_row(folder, PLACES[name])}
+    if name == list(PLACES)[-1]:
+        rows["NUMBA_CACHE_DIR"] = first_row(folder, KEPT)
+    return {"cases": [asdict(case) for case in cases], "rows": rows}
+
+
+def campaign(trials: Trials, *, number: int, seed: int) -> dict[str, Any]:
+    """Call all commands in root's place and in `number` others; return what came of it."""
+    del seed
+    if (why := refusal()) is not None:
+        refuse(why)
+    work = cache(trials.new_folder)
+    root = trials.trial("root", lambda: tried_by_root(work() / "root"), failed=_has_faulty_case)
+    results = [root]
+    for name in list(PLACES)[:number]:
+
+        def do(name: str = name) -> dict[str, Any]:
+            return tried_in(name, work() / re.sub(r"\W+", "-", name), root)
+
+        results.append(trials.trial(name, do, failed=_has_faulty_case))
+    cases = [Case(**case) for result in results for case in result["cases"]]
     print_table(cases)
+    rows = {name: seconds for result in results for name, seconds in result["rows"].items()}
     return {
-        "calls": len(cases) - len(PLACES),
+        "calls": len(cases) - len(results) + 1,
         "told of kernels": sum(case.notes for case in cases),
         "first row": {name: f"{seconds:.2f} s" for name, seconds in rows.items()},
         "faulty": [asdict(case) for case in cases if case.faults],
     }
 
 
+def _has_faulty_case(result: dict[str, Any]) -> bool:
+    return any(case["faults"] for case in result["cases"])
+
+
 def main() -> int:
     """Do a campaign and print what came of it."""
-    return campaign_main(__doc__, campaign, cases=0)
+    return campaign_main(__doc__, campaign, cases=len(PLACES))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,27 @@
 """Planted faults: what `verify` catches of wrong datasets whose manifests vouch for them.
 
-    planted_faults.py DIR --json faults.json --table faults.md      every fault, every objective
-    planted_faults.py DIR --seeds 20                                     false alarms of sound runs
+    planted_faults.py WORK --json faults.jsonl --table faults.md   every fault, every objective
+    planted_faults.py WORK --seeds 20                                    false alarms of sound runs
 
-DIR gets a small corpus of bundled texts and runs over it with datasets of every objective. Each fault
+WORK gets a small corpus of bundled texts and runs over it with datasets of every objective. Each fault
 is planted alone into a copy of a dataset, which is then signed again, so that every digest, size, total
 and fingerprint is right, and checked by what `shardmill verify` calls. Exits with 1 if a fault goes
-unnoticed, if one is noticed by a digest, or if anything is found of a sound dataset.
+unnoticed, if one is noticed by a digest, or if anything is found of a sound dataset. A trial is
+one fault in one dataset, also where the dataset has no place for it; or one sound run.
 """
 
 import argparse
-import json
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
+
+from trials import Trials, add_trial_options, conduct
 
 from tests.material.beside_faults import BESIDE
 from tests.material.code_faults import CODE
@@ -79,18 +83,34 @@ def _case(copy: Copy, form: str, fault: str) -> Case:
     return Case(copy.name, form, fault, checks, found[0].message if found else "")
 
 
-def campaign(
-    material: Material, names: Iterable[str], *, only: Sequence[str] = (), root: Path
-) -> Iterator[Case]:
-    """Plant every fault into every dataset, one at a time."""
-    cache: dict[str, Any] = {}
-    for name in names:
-        for form in FORMS:
-            for fault in only or faults_of(form):
-                if fault in faults_of(form):
-                    case = plant(material, name, form, fault, root=root, cache=cache)
-                    if case is not None:
-                        yield case
+def campaign(trials: Trials, given: argparse.Namespace) -> Iterator[Case]:
+    """Plant every fault into every dataset, one at a time; yield those that had a place."""
+
+    @cache
+    def material() -> Material:
+        return make_material(trials.new_folder(), seed=given.seed, names=given.datasets)
+
+    kept: dict[str, Any] = {}
+    for name, form in product(given.datasets, FORMS):
+        for fault in given.faults or faults_of(form):
+            if fault in faults_of(form):
+
+                def do(name: str = name, form: str = form, fault: str = fault) -> dict[str, Any]:
+                    root = material().root.parent / "copy"
+                    case = plant(material(), name, form, fault, root=root, cache=kept)
+                    return {"case": None if case is None else asdict(case)}
+
+                result = trials.trial(f"{name}, {form}, {fault}", do, failed=_is_uncaught)["case"]
+                if result is not None:
+                    yield _case_of(result)
+
+
+def _case_of(result: dict[str, Any]) -> Case:
+    return Case(**{**result, "checks": tuple(result["checks"])})
+
+
+def _is_uncaught(result: dict[str, Any]) -> bool:
+    return result["case"] is not None and not _case_of(result["case"]).caught
 
 
 def alarms(material: Material, names: Iterable[str], *, root: Path) -> list[dict[str, str]]:
@@ -126,23 +146,44 @@ def by_objective(cases: Sequence[Case]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sound(folder: Path, names: Sequence[str], *, seeds: int, first: int) -> list[dict[str, str]]:
-    """Look at sound runs of some seeds; give all false alarms."""
-    found = []
-    for seed in range(first, first + seeds):
-        material = make_material(folder, seed=seed, names=names)
-        own = alarms(material, names, root=folder / "copy")
+def sound(trials: Trials, given: argparse.Namespace) -> int:
+    """Look at sound runs of some seeds; return the exit code: 1 if there is a false alarm."""
+    folder, names, found = cache(trials.new_folder), given.datasets, []
+
+    def look(seed: int) -> dict[str, Any]:
+        material = make_material(folder(), seed=seed, names=names)
+        own = alarms(material, names, root=folder() / "copy")
         shutil.rmtree(material.root)
+        return {"alarms": [{"seed": str(seed), **finding} for finding in own]}
+
+    for seed in range(given.seed, given.seed + given.seeds):
+        key = f"sound run of seed {seed}"
+        own = trials.trial(key, partial(look, seed), failed=lambda one: bool(one["alarms"]))["alarms"]
         print(f"seed {seed}: {len(own)} false alarms of {len(names)} datasets", flush=True)
-        found += [{"seed": str(seed), **finding} for finding in own]
-    return found
+        found += own
+    print(*found, f"{len(found)} false alarms: {len(names)} datasets, {given.seeds} seeds", sep="\n")
+    return int(bool(found))
+
+
+def planted(trials: Trials, given: argparse.Namespace) -> int:
+    """Plant the faults, print the tables and return the exit code: 1 if one was not caught."""
+    cases = []
+    for case in campaign(trials, given):
+        cases.append(case)
+        print(case.dataset, case.form, case.fault, case.checks or "NOT CAUGHT", sep=" | ", flush=True)
+    print(table_of(cases), by_objective(cases), sep="\n")
+    missed = [case for case in cases if not case.caught]
+    print(f"caught {len(cases) - len(missed)} of {len(cases)}; shard {NUMBER} of each dataset")
+    if given.table:
+        given.table.write_text(table_of(cases))
+    return int(bool(missed))
 
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     """Return the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     known = [fault for form in FORMS for fault in faults_of(form)]
-    parser.add_argument("folder", type=Path, help="gets the corpus and the runs")
+    parser.add_argument("work", type=Path, metavar="WORK", help="a new folder, for corpus and runs")
     parser.add_argument(
         "--datasets",
         nargs="*",
@@ -161,33 +202,17 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the run [default: 1]")
     parser.add_argument("--seeds", type=int, default=0, help="look at sound runs of so many seeds")
-    parser.add_argument("--json", type=Path, help="write all cases there")
     parser.add_argument("--table", type=Path, help="write the table there, as Markdown")
+    add_trial_options(parser)
     return parser.parse_args(given)
 
 
-def main(given: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the campaign, or look for false alarms; give the exit status."""
-    chosen = arguments(given)
-    if chosen.seeds:
-        found = sound(chosen.folder, chosen.datasets, seeds=chosen.seeds, first=chosen.seed)
-        for finding in found:
-            print(finding)
-        print(f"{len(found)} false alarms: {len(chosen.datasets)} datasets, {chosen.seeds} seeds")
-        return int(bool(found))
-    material = make_material(chosen.folder, seed=chosen.seed, names=chosen.datasets)
-    cases = []
-    for case in campaign(material, chosen.datasets, only=chosen.faults, root=chosen.folder / "copy"):
-        cases.append(case)
-        print(case.dataset, case.form, case.fault, case.checks or "NOT CAUGHT", sep=" | ", flush=True)
-    print(table_of(cases), by_objective(cases), sep="\n")
-    missed = [case for case in cases if not case.caught]
-    print(f"caught {len(cases) - len(missed)} of {len(cases)}; shard {NUMBER} of each dataset")
-    if chosen.json:
-        chosen.json.write_text(json.dumps([asdict(case) for case in cases], indent=1) + "\n")
-    if chosen.table:
-        chosen.table.write_text(table_of(cases))
-    return int(bool(missed))
+    given = arguments(words)
+    settings = {name: getattr(given, name) for name in ("datasets", "faults", "seed", "seeds")}
+    body = sound if given.seeds else planted
+    return conduct(lambda trials: body(trials, given), given, settings, work=given.work.resolve())
 
 
 if __name__ == "__main__":

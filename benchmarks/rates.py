@@ -1,27 +1,27 @@
 """How often what an objective draws was drawn, against its settings: all datasets of a finished run.
 
-    python benchmarks/rates.py DIR [--dataset NAME ...] [--rows N] [--json rates.json]
+    python benchmarks/rates.py DIR [--dataset NAME ...] [--rows N] [--json rates.jsonl]
 
 Counts in epochs 0 and 1 (of kinds that are written out, in those on disk) what the trainer's columns
 show of the rows of split train: what was masked, replaced, cut, moved or borrowed. Where a count follows
 from the settings it must be exact; where it is drawn, its distance from the expectation is given in
 sigmas, of which 5 are too many. The laws are those by which `shardmill verify` judges each shard by
 itself (stages/objectives/laws/, which say what columns do not tell); here they are counted over all of a
-dataset, so that they find what is off by less. Of `clm` nothing is drawn. Exit 1 if anything is off.
+dataset, so that they find what is off by less. Of `clm` nothing is drawn. Exit 1 if anything is off. A
+trial is one dataset; `--json` and `--continue` go on after the last.
 """
 
 import argparse
-import json
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from trials import Trials, add_trial_options, conduct
 
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
@@ -29,6 +29,7 @@ from stages.objectives.laws.draws import LIMIT, LawResult
 from stages.objectives.laws.shown import ShardContext, ShownRows
 from stages.objectives.objective import Objective
 from stages.pieces import Pieces
+from stages.store.manifest import read_manifest
 from stages.tokenizer.encode import Tokenizer
 from stages.verify.columns import DrawCounter
 
@@ -91,6 +92,14 @@ def _shard(dataset: ShardDataset, number: int) -> ShardContext:
     return ShardContext(reader.whole_shard(number, sources=sources), components, pieces)
 
 
+def fingerprints(datasets: Iterable[Path]) -> dict[str, list[str]]:
+    """Return the fingerprints of datasets, split by split: what their rows are."""
+    return {
+        path.name: [read_manifest(one).fingerprint for one in sorted(path.iterdir()) if one.is_dir()]
+        for path in datasets
+    }
+
+
 @cache
 def _pieces(tokenizer: Path) -> Pieces:
     """Return what each id of a tokenizer decodes to."""
@@ -110,23 +119,32 @@ def print_line(dataset: str, line: LawResult) -> None:
     )
 
 
-def run_laws(run: Path, names: Sequence[str], *, rows: int | None) -> list[dict[str, Any]]:
-    """Count and print all datasets of a run, or those named; give one record for each law."""
+def laws_of(path: Path, rows: int | None) -> dict[str, Any]:
+    """Count all rows of a dataset, or so many; return its laws."""
+    dataset = open_dataset(path, shuffle=False)
+    return {"laws": [asdict(line) for line in measure(parts_of(dataset, rows), dataset.objective)]}
+
+
+def _is_wrong(result: dict[str, Any]) -> bool:
+    return not all(LawResult(**law).passed for law in result["laws"])
+
+
+def campaign(trials: Trials, datasets: Sequence[Path], *, rows: int | None) -> int:
+    """Count and print all datasets; return the exit code: 1 if any law is wrong, or there is none."""
     found = []
     print(f"{'dataset':16} {'law':52} {'n':>13} {'found':>8} {'expected':>8} {'sigmas':>7}")
-    for path in sorted((run / "datasets").glob("*")):
-        if names and path.name not in names:
-            continue
-        began = time.monotonic()
-        dataset = open_dataset(path, shuffle=False)
-        lines = measure(parts_of(dataset, rows), dataset.objective)
+    for path in datasets:
+        result = trials.trial(path.name, partial(laws_of, path, rows), failed=_is_wrong)
+        lines = [LawResult(**law) for law in result["laws"]]
         for line in lines:
             print_line(path.name, line)
-            found.append({"dataset": path.name, **asdict(line), "passed": line.passed})
         if not lines:
             print(f"{path.name:16} nothing is drawn")
-        print(f"{path.name:16} {time.monotonic() - began:.1f} s", flush=True)
-    return found
+        print(f"{path.name:16} {trials.lines[path.name].seconds:.1f} s", flush=True)
+        found += lines
+    wrong = sum(not line.passed for line in found)
+    print(f"\n{len(found):,} laws, {wrong:,} wrong (more than {LIMIT:g} sigmas, or any row)")
+    return 0 if found and not wrong else 1
 
 
 def main() -> int:
@@ -135,17 +153,15 @@ def main() -> int:
     parser.add_argument("run", type=Path, metavar="DIR", help="folder of a finished run")
     parser.add_argument("--dataset", nargs="+", default=[], metavar="NAME", help="these only")
     parser.add_argument("--rows", type=int, metavar="N", help="about so many of each [default: all]")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    arguments = parser.parse_args()
-    unknown = [name for name in arguments.dataset if not (arguments.run / "datasets" / name).is_dir()]
+    add_trial_options(parser, beside=False)
+    given = parser.parse_args()
+    folder = given.run / "datasets"
+    unknown = [name for name in given.dataset if not (folder / name).is_dir()]
     if unknown:
-        parser.error(f"no dataset {', '.join(unknown)} in {arguments.run}")
-    laws = run_laws(arguments.run, arguments.dataset, rows=arguments.rows)
-    wrong = [law for law in laws if not law["passed"]]
-    print(f"\n{len(laws):,} laws, {len(wrong):,} wrong (more than {LIMIT:g} sigmas, or any row)")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"laws": laws}, indent=1) + "\n", encoding="utf-8")
-    return 0 if laws and not wrong else 1
+        parser.error(f"no dataset {', '.join(unknown)} in {given.run}")
+    datasets = [path for path in sorted(folder.glob("*")) if path.name in (given.dataset or [path.name])]
+    settings = {"datasets": fingerprints(datasets), "rows": given.rows}
+    return conduct(lambda trials: campaign(trials, datasets, rows=given.rows), given, settings)
 
 
 if __name__ == "__main__":

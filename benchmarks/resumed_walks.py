@@ -3,7 +3,8 @@
     python benchmarks/resumed_walks.py --cases 200
 
 Each case walks over a dataset of 3 shards in the order of an epoch, up to two epochs far. The rows of
-that epoch that came before the stop and after it, put together, are held to the epoch's order.
+that epoch that came before the stop and after it, put together, are held to the epoch's order. A trial
+is one case, drawn by its number alone.
 """
 
 import argparse
@@ -12,11 +13,13 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from loader_material import write_dataset
+from trials import Trials, add_trial_options, conduct
 
 from stages.loading.batches import PADDED, Batches
 from stages.loading.dataset import ShardDataset, open_dataset
@@ -24,6 +27,8 @@ from stages.loading.torch_loader import Loader
 
 SHARDS, ROWS, SEQ_LEN = 3, 40, 16
 LARGEST, RANKS, WORKERS = 5, 4, 2
+FIGURES = ("compared", "wrong", "state bytes")
+"""Of a case."""
 
 
 def resumed(rows: ShardDataset, number: int) -> tuple[int, int, int]:
@@ -65,20 +70,36 @@ def ids(batches: Iterable[Mapping[str, Any]]) -> list[bytes]:
     ]
 
 
+def campaign(trials: Trials, *, number: int) -> int:
+    """Do the cases, print the figures and return the exit code: 1 if any row is wrong."""
+    with tempfile.TemporaryDirectory() as home:
+
+        @cache
+        def path() -> Path:
+            return write_dataset(Path(home) / "clm", shards=SHARDS, rows=ROWS, seq_len=SEQ_LEN)
+
+        def do(one: int) -> dict[str, Any]:
+            return dict(zip(FIGURES, resumed(open_dataset(path()), one), strict=True))
+
+        found = [
+            trials.trial(str(one), partial(do, one), failed=lambda result: bool(result["wrong"]))
+            for one in range(number)
+        ]
+    compared, wrong = (sum(one[name] for one in found) for name in FIGURES[:2])
+    print(
+        f"{len(found)} cases, {compared:,} rows compared, {wrong:,} wrong;"
+        f" greatest state {max(one['state bytes'] for one in found)} bytes"
+    )
+    return int(bool(wrong))
+
+
 def main() -> int:
     """Measure and print; 1 if any row is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", type=int, default=200)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home:
-        path = write_dataset(Path(home) / "clm", shards=SHARDS, rows=ROWS, seq_len=SEQ_LEN)
-        found = [resumed(open_dataset(path), number) for number in range(arguments.cases)]
-    compared, wrong, sizes = zip(*found, strict=True)
-    print(
-        f"{len(found)} cases, {sum(compared):,} rows compared, {sum(wrong):,} wrong;"
-        f" greatest state {max(sizes)} bytes"
-    )
-    return int(any(wrong))
+    add_trial_options(parser, beside=False)
+    given = parser.parse_args()
+    return conduct(lambda trials: campaign(trials, number=given.cases), given, {"cases": given.cases})
 
 
 if __name__ == "__main__":

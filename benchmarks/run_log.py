@@ -87,3 +87,29 @@ def broken_promises(events: Iterable[Event]) -> list[str]:
         ):
             broken.append(f"{name[0]}: committed under two fingerprints")
     return broken
+
+
+def first_of_uniform(number: int, draw: float) -> float:
+    """Return the least of so many uniform points in [0, 1), from one uniform draw."""
+    return float(1.0 - (1.0 - draw) ** (1.0 / number))
+
+
+def progress(times: Sequence[float], commits: int, since: float) -> float:
+    """Return the seconds that the reference took to come as far.
+
+    times 1.0 1.5 4.0, two commits, 0.5 seconds ago -> 2.0; 9 seconds ago -> 4.0
+
+    Args:
+        times: of the reference's commits, ascending.
+        commits: that the run has.
+        since: seconds since the last of them; it counts up to the reference's next commit.
+    """
+    number = min(commits, len(times))
+    before = times[number - 1] if number else 0.0
+    following = times[number] if number < len(times) else before
+    return min(before + since, following)
+
+
+def commit_times(events: Sequence[Event]) -> list[float]:
+    """Return the seconds from the log's first event to each commit, ascending."""
+    return sorted(e["time"] - events[0]["time"] for e in events if e["event"] == "commit")

@@ -8,10 +8,11 @@ import json
 import os
 import secrets
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +64,42 @@ def launch(command: Sequence[str], marker: str, *, log: Path) -> subprocess.Pope
             stderr=stream,
             start_new_session=True,
         )
+
+
+@contextmanager
+def launched(
+    command: Sequence[str], marker: str, *, log: Path, patience: float = 60.0
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a command that does not outlive the block: it is told to stop, and killed if it does not.
+
+    Args:
+        command: its words.
+        marker: by which its processes can be found.
+        log: gets what it says.
+        patience: seconds that it has to stop.
+    """
+    process = launch(command, marker, log=log)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def ended_with_block(child: int) -> Iterator[None]:
+    """Kill a forked process, and wait for it, if the block that waits for it is left by an exception."""
+    try:
+        yield
+    except BaseException:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        raise
 
 
 def run_command(

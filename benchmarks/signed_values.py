@@ -1,6 +1,6 @@
 r"""Signed values: a value of the evidence of a finished run is changed and signed; verify names it.
 
-    python benchmarks/signed_values.py WORK --json signed.json
+    python benchmarks/signed_values.py WORK --json signed.jsonl
     python benchmarks/signed_values.py WORK --cases 40            some of them, spread over all
 
 WORK gets a small run with exact and near-duplicates, containment, values, cuts, evaluation sets and a
@@ -10,21 +10,23 @@ datasets have a campaign of their own (`planted_faults.py`).
 
 A case is `named` if verify fails and names the file, its commit or its step. It is `stopped` if verify
 fails otherwise, `silent` if it passes. Exits with 1 if a case is not named. Some cases are tried again
-with a sample that is smaller than the tables.
+with a sample that is smaller than the tables. A trial is one case.
 """
 
 import random
-import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from trials import Trials, campaign_main
 
 from pipeline.session.session import RunRequest, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.steps.again import choice
-from tests.material.door_material import campaign_main
 from tests.material.signed_evidence import (
     NAMED,
     UNIT,
@@ -42,41 +44,49 @@ _SAMPLED = 150
 """Cases that are tried so."""
 
 
-def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
-    """Change one value after the other, and return what came of it."""
+def make_signed_run(work: Path) -> Path:
+    """Make the run whose values are changed, and return its folder."""
     write_corpus(work / "corpus")
     run = work / "run"
     report = run_session(RunRequest(run_file(), work / "corpus", run, workers=0), stream=None)
     assert report["passed"], report["verify"]
-    every = cases_of(run)
+    return run
+
+
+def campaign(trials: Trials, *, number: int, seed: int) -> dict[str, Any]:
+    """Change one value after the other, and return what came of it."""
+    run = cache(lambda: make_signed_run(trials.new_folder()))
+    every = [Case(**one) for one in trials.fact("values", lambda: list(map(asdict, cases_of(run()))))]
     chance = random.Random(seed)  # noqa: S311  # which cases, no secret
     cases = chance.sample(every, number) if 0 < number < len(every) else every
-    looked = _looked(run, cases)
+    looked = [_tried(trials, "", case, run) for case in cases]
     choice.LEAST, choice.ROWS = _SMALL
-    sampled = _looked(run, chance.sample(cases, min(len(cases), _SAMPLED)))
-    text, failed = verified(run)
-    assert not failed, text
-    shutil.rmtree(work / "kept", ignore_errors=True)
+    some = chance.sample(cases, min(len(cases), _SAMPLED))
+    sampled = [_tried(trials, "of a sample: ", case, run) for case in some]
+    shares = trials.fact("share looked at", lambda: _shares(run()))
     return {
         "cases": len(looked),
         "outcomes": dict(Counter(case.outcome for case in looked)),
         "by table": _by_table(looked),
         "sample": f"{_SMALL[0]} documents, {_SMALL[1]} rows: {len(sampled)} cases",
         "outcomes of it": dict(Counter(case.outcome for case in sampled)),
-        "share looked at": _shares(run),
+        "share looked at": shares,
         "faulty": [asdict(case) for case in looked if case.outcome != NAMED],
         "faulty of it": [asdict(case) for case in sampled if case.outcome != NAMED],
     }
 
 
-def _looked(run: Path, cases: list[Case]) -> list[Case]:
-    """Look at cases, and print those that are not named."""
-    looked = []
-    for case in cases:
-        looked.append(looked_at(run, case))
-        if looked[-1].outcome != NAMED:
-            print(f"{looked[-1].outcome}: {case.file}, {case.where}: {looked[-1].said}", flush=True)
-    return looked
+def _tried(trials: Trials, group: str, case: Case, run: Callable[[], Path]) -> Case:
+    """Look at a case, and print it if it is not named."""
+
+    def look() -> dict[str, Any]:
+        looked = looked_at(run(), case)
+        if looked.outcome != NAMED:
+            print(f"{looked.outcome}: {case.file}, {case.where}: {looked.said}", flush=True)
+        return asdict(looked)
+
+    name = f"{group}{case.file}, {case.where}"
+    return Case(**trials.trial(name, look, failed=lambda one: one["outcome"] != NAMED))
 
 
 def _by_table(cases: list[Case]) -> dict[str, str]:
@@ -88,7 +98,9 @@ def _by_table(cases: list[Case]) -> dict[str, str]:
 
 
 def _shares(run: Path) -> dict[str, str]:
-    """Return how many of how many tasks and rows are looked at, where not all are."""
+    """Return how many of how many tasks and rows are looked at, where not all are; the run is sound."""
+    text, failed = verified(run)
+    assert not failed, text
     evidence = verify_session(run, workers=0, address=None, stream=None)["evidence"]["looked"]
     some = [one for one in evidence if one["looked"] < one["of"]]
     return {f"{one['what']}, {one['unit']}": f"{one['looked']} of {one['of']}" for one in some}

@@ -1,25 +1,29 @@
 r"""Sound runs: runs with every method of deduplication and every cut, and no alarm of verify.
 
-    python benchmarks/sound_runs.py WORK --cases 20 --json sound.json
+    python benchmarks/sound_runs.py WORK --cases 20 --json sound.jsonl
 
 Each case writes a corpus of its own and makes a run whose settings are drawn: which methods find
 duplicates, who stays, what is cut, decontamination, a run that it is deduplicated against, one that is
 replayed, a mix, further generations, 0 to 2 workers. Then verify looks at it.
 
-Passes if nothing is found, neither by the run nor by verify.
+Passes if nothing is found, neither by the run nor by verify. A trial is one case: case 7 has the same
+settings in every campaign of its seed.
 """
 
 import random
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from trials import Trials, campaign_main
+
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
-from tests.material.door_material import campaign_main
 from tests.material.signed_evidence import run_file, settings, verified, write_corpus
 
 METHODS: dict[str, Any] = {
@@ -96,22 +100,34 @@ def looked_at(folder: Path, case: Case, file: RunFile) -> Case:
     return case
 
 
-def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
+def tried(number: int, seed: int, work: Callable[[], Path]) -> dict[str, Any]:
+    """Do a case in a folder of its own, which stays if there is an alarm, and return what came of it."""
+    folder = work() / f"{number:03d}"
+    case = looked_at(folder, *drawn(number, seed))
+    print(f"{number}: {case.alarms or 'sound'}; {', '.join(case.features)}", flush=True)
+    if not case.alarms:
+        shutil.rmtree(folder)
+    return asdict(case)
+
+
+def campaign(trials: Trials, *, number: int, seed: int) -> dict[str, Any]:
     """Make one run after the other, and return what came of them."""
-    cases = []
-    for one in range(number):
-        folder = work / f"{one:03d}"
-        cases.append(looked_at(folder, *drawn(one, seed)))
-        print(f"{one}: {cases[-1].alarms or 'sound'}; {', '.join(cases[-1].features)}", flush=True)
-        if not cases[-1].alarms:
-            shutil.rmtree(folder)
-    features = Counter(feature for case in cases for feature in case.features)
+    work = cache(trials.new_folder)
+    cases = [
+        trials.trial(
+            str(one),
+            partial(tried, one, seed, work),
+            failed=lambda case: bool(case["alarms"]),
+        )
+        for one in range(number)
+    ]
+    features = Counter(feature for case in cases for feature in case["features"])
     return {
         "cases": len(cases),
-        "workers": dict(Counter(case.workers for case in cases)),
+        "workers": dict(Counter(case["workers"] for case in cases)),
         "features": dict(features),
-        "alarms": sum(bool(case.alarms) for case in cases),
-        "faulty": [asdict(case) for case in cases if case.alarms],
+        "alarms": sum(bool(case["alarms"]) for case in cases),
+        "faulty": [case for case in cases if case["alarms"]],
     }
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kills import Kill, add_recovery, begun_units, commit_times, first_of_uniform, passed, progress
+from kill_figures import passed
+from kills import Kill, add_recovery, begun_units
+from run_log import commit_times, first_of_uniform, progress
 
 COMMITS = [{"event": "start", "time": 10.0}] + [
     {"event": "commit", "time": moment, "attempt": "a", "step": "ingest", "unit": str(moment)}

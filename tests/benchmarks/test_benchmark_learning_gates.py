@@ -1,6 +1,6 @@
 """What calibrating the learning check promises: faults are what they are called, no kind is left out."""
 
-import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,10 +15,11 @@ from learning_gates import (
     labels_everywhere,
     labels_inverted,
     labels_visible,
-    measure,
+    main,
     sentinels_random,
     spread,
 )
+from trials import read_lines
 
 from pipeline.run_file.load import load_run_file
 from stages.objectives.table import KINDS, refuse_impossible
@@ -114,17 +115,18 @@ def test_every_kind_of_objective_is_learned_from() -> None:
 
 
 def test_a_dataset_that_proves_nothing_does_not_pass(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset, log = write_dataset(tmp_path / "datasets", SHARDS), tmp_path / "gates.jsonl"
-    assert not measure(dataset, seeds=2, fault_seeds=0, full=False, log=log)
-    title, correct = capsys.readouterr().out.strip().splitlines()
+    words = ["learning_gates.py", str(dataset), "--seeds", "2", "--fault-seeds", "0"]
+    monkeypatch.setattr(sys, "argv", [*words, "--json", str(log)])
+    assert main() == 1
+    title, correct, _, tally = capsys.readouterr().out.strip().splitlines()
+    assert tally.startswith("2 trials, 2 failed")
     assert title.startswith(f"{dataset.name} (clm)")
     assert "labelled tokens" in correct
     assert correct.endswith("2/2")
-    records = [json.loads(line) for line in log.read_text().splitlines()]
-    assert all("labelled tokens" in record["reason"] for record in records)
-    assert [(record["rows"], record["seed"], record["passed"]) for record in records] == [
-        ("correct", 0, True),
-        ("correct", 1, True),
-    ]
+    trials = {line["trial"]: line for line in read_lines(log) if "trial" in line}
+    assert list(trials) == [f"{dataset.name}, correct, seed {seed}" for seed in (0, 1)]
+    assert all("labelled tokens" in line["result"]["reason"] for line in trials.values())
+    assert [line["result"]["passed"] for line in trials.values()] == [True, True]

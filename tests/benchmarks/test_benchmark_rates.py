@@ -13,6 +13,7 @@ import pytest
 import rates
 from numpy.typing import NDArray
 from rates import parts_of
+from trials import read_lines
 
 from stages.loading.dataset import open_dataset
 from stages.objectives.kind import nothing_drawn
@@ -368,12 +369,16 @@ def main(run: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
 def test_a_sound_run_gives_0_and_writes_its_laws(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--dataset", "mlm", "sop", "--rows", "40", "--json", str(tmp_path / "rates.json"))
+    options = ("--dataset", "mlm", "sop", "--rows", "40", "--json", str(tmp_path / "rates.jsonl"))
     assert main(run, monkeypatch, *options) == 0
-    laws = json.loads((tmp_path / "rates.json").read_text())["laws"]
-    assert {law["dataset"] for law in laws} == {"mlm", "sop"}
-    assert {law["n"] for law in laws if law["sigmas"] is None and law["dataset"] == "mlm"} <= {78, 80}
-    assert f"{len(laws)} laws, 0 wrong" in capsys.readouterr().out
+    lines = read_lines(tmp_path / "rates.jsonl")
+    laws = {line["trial"]: line["result"]["laws"] for line in lines if "trial" in line}
+    assert laws.keys() == {"mlm", "sop"}
+    assert {law["n"] for law in laws["mlm"] if law["sigmas"] is None} <= {78, 80}
+    assert f"{len(laws['mlm'] + laws['sop'])} laws, 0 wrong" in (said := capsys.readouterr().out)
+    monkeypatch.setattr(rates, "measure", None)
+    assert main(run, monkeypatch, *options, "--continue") == 0
+    assert capsys.readouterr().out == said
 
 
 def test_a_manifest_that_claims_another_rate_gives_1(

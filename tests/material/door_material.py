@@ -1,15 +1,13 @@
 """What the campaigns on the command line share: a small run, calls in this process, ways out taken."""
 
-import argparse
 import contextlib
 import io
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from digests import differences, file_digests
 
@@ -138,30 +136,3 @@ def shown(line: str, folders: Sequence[Path]) -> str:
     for folder in folders:
         line = line.replace(str(folder), "DIR")
     return line
-
-
-def campaign_main(
-    description: str | None, campaign: Callable[..., Mapping[str, Any]], *, cases: int
-) -> int:
-    """Do a campaign of `number` cases in a new folder as the command line asks, and tell its figures."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
-    parser.add_argument("--cases", type=int, default=cases, metavar="N", help=f"[default: {cases}]")
-    parser.add_argument("--seed", type=int, default=1, help="of the cases [default: 1]")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    arguments = parser.parse_args()
-    content = campaign(arguments.work.resolve(), number=arguments.cases, seed=arguments.seed)
-    return tell(content, arguments.json)
-
-
-def tell(content: Mapping[str, Any], place: Path | None) -> int:
-    """Print what came of a campaign, write it as JSON if asked to, and return the exit code."""
-    for name, value in content.items():
-        if name not in ("faulty", "messages"):
-            print(f"{name:<18} {value}")
-    if place is not None:
-        place.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print("FAIL" if content["faulty"] else "PASS")
-    return int(bool(content["faulty"]))

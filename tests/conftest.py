@@ -21,6 +21,7 @@ import zstandard
 
 from pipeline.engine import tasks, watch
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
+from pipeline.engine.memory import INLINE
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
@@ -37,8 +38,10 @@ _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
 _MEMORY, _ROOM = Path("/dev/shm"), 8 << 30  # noqa: S108  # pytest makes a folder there that is ours
 """Where files lie in memory, and the bytes that must be free: the tests leave 2 GB at most."""
-hypothesis.settings.register_profile("quick", max_examples=10)
-hypothesis.settings.register_profile("slice", max_examples=examples(100))
+_CALM = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+"""No search fails because the machine is busy."""
+hypothesis.settings.register_profile("quick", max_examples=10, **_CALM)
+hypothesis.settings.register_profile("slice", max_examples=examples(100), **_CALM)
 hypothesis.settings.load_profile("slice")
 
 
@@ -122,13 +125,20 @@ class _Glance(MemoryWatch):
 
     A look at a process of many tests takes 20 ms, and one at the Ray of other tests many times that.
     Tests begin hundreds of runs. Mapped files, such as torch's libraries, are no memory of a
-    run's; with them, a process of many tests held more than some runs may.
+    run's, nor is what earlier tests left: with them, a process of many tests held more than some
+    runs may.
     """
+
+    _left: int | None = None
+    """Bytes that earlier tests left in this process, more than a program of its own holds."""
 
     def look(self, *, anew: bool = True) -> set[int]:  # noqa: ARG002  # as the watch has it
         """Note what is held."""
         self._pages = {os.getpid(): watch._pages_of(os.getpid())}  # noqa: SLF001  # as the watch does
-        self._looked = self._pages[os.getpid()].anonymous
+        held = self._pages[os.getpid()].anonymous
+        if self._left is None:
+            self._left = max(0, held - INLINE)
+        self._looked = held - self._left
         self._note(self._looked)
         return set(self._pages)
 

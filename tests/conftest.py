@@ -38,6 +38,8 @@ _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
 _MEMORY, _ROOM = Path("/dev/shm"), 8 << 30  # noqa: S108  # pytest makes a folder there that is ours
 """Where files lie in memory, and the bytes that must be free: the tests leave 2 GB at most."""
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What the libraries of numpy and torch read when they are loaded."""
 _CALM = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 """No search fails because the machine is busy."""
 hypothesis.settings.register_profile("quick", max_examples=10, **_CALM)
@@ -46,11 +48,15 @@ hypothesis.settings.load_profile("slice")
 
 
 def pytest_configure() -> None:
-    """Keep what tests write in memory, if there is room: hundreds of small files and folders a run.
+    """Compute on one thread; keep what tests write in memory, if there is room.
 
-    A disk's file system takes .3 ms for each, a fifth of the CPU time of a run in a test. Whoever sets
+    Two threads of one small product spin while they wait for each other: on a busy machine, a check of a
+    small model took 3 s instead of .1 s. A run writes hundreds of small files and folders, and a disk's
+    file system takes .3 ms for each, a fifth of the CPU time of a run in a test. Whoever sets
     PYTEST_DEBUG_TEMPROOT decides for himself. A forecast's run lies where temporary files do.
     """
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
     with contextlib.suppress(OSError):
         if shutil.disk_usage(_MEMORY).free >= _ROOM:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))

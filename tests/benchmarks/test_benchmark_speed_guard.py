@@ -201,7 +201,10 @@ def test_the_exit_code_is_1_if_a_path_is_too_slow(tmp_path: Path) -> None:
     assert {name for name, ratio in ratios.items() if ratio != 2.0} == {"bands"}
     assert main(["--paths", "bands"], path=path, clock=even_clock()) == 0
     write_records(path, {**ratios, "bands": ratios["bands"] / 3})
-    assert main(["--paths", "bands", "--json", str(tmp_path / "found.json")], path=path, clock=even_clock()) == 1
+    assert (
+        main(["--paths", "bands", "--json", str(tmp_path / "found.json")], path=path, clock=even_clock())
+        == 1
+    )
     assert '"path": "bands"' in (tmp_path / "found.json").read_text()
 
 

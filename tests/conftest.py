@@ -40,10 +40,10 @@ _MEMORY, _ROOM = Path("/dev/shm"), 8 << 30  # noqa: S108  # pytest makes a folde
 """Where files lie in memory, and the bytes that must be free: the tests leave 2 GB at most."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """What the libraries of numpy and torch read when they are loaded."""
-_CALM = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+_CALM = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 """No search fails because the machine is busy."""
-hypothesis.settings.register_profile("quick", max_examples=10, **_CALM)
-hypothesis.settings.register_profile("slice", max_examples=examples(100), **_CALM)
+hypothesis.settings.register_profile("quick", _CALM, max_examples=10)
+hypothesis.settings.register_profile("slice", _CALM, max_examples=examples(100))
 hypothesis.settings.load_profile("slice")
 
 

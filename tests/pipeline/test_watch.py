@@ -21,7 +21,7 @@ import pytest
 from pydantic import JsonValue
 
 from pipeline.engine import watch as watch_module
-from pipeline.engine.memory import MIB, Need, held_bytes
+from pipeline.engine.memory import MIB, Need, held_bytes, process_tree
 from pipeline.engine.phase import Phase
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.tasks import Task, Workspace
@@ -201,11 +201,10 @@ SHARING = (
 def only_below(child: int) -> Iterator[None]:
     """Let the watch see a child alone: of this process's other children, such as Ray's, some may end."""
     with pytest.MonkeyPatch.context() as patch:
-        found = watch_module.process_tree
         patch.setattr(
             watch_module,
             "process_tree",
-            lambda root: [pid for pid in found(root) if pid in found(child)],
+            lambda root: [pid for pid in process_tree(root) if pid in process_tree(child)],
         )
         yield
 

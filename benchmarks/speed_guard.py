@@ -292,12 +292,15 @@ def _names(found: Sequence[Measured], between: str) -> str:
     return between.join(one.path for one in found)
 
 
-def main(words: Sequence[str] | None = None, *, path: Path = RECORDS) -> int:
+def main(
+    words: Sequence[str] | None = None, *, path: Path = RECORDS, clock: Clock = time.process_time
+) -> int:
     """Measure, then compare or record; return the exit code: 1 too slow, 2 records that do not fit.
 
     Args:
         words: of the command line.
         path: the file of the records.
+        clock: seconds of work so far.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--paths", choices=PATHS, nargs="+", default=list(PATHS), help="[default: all]")
@@ -314,11 +317,11 @@ def main(words: Sequence[str] | None = None, *, path: Path = RECORDS) -> int:
         calls = {name: PATHS[name](material) for name in arguments.paths}
         if arguments.record:
             held = records.get(cpu, SpeedRecords({}, {})).ratios
-            here = SpeedRecords(versions(), {**held, **measure(calls, rounds=MORE_ROUNDS)})
+            here = SpeedRecords(versions(), {**held, **measure(calls, rounds=MORE_ROUNDS, clock=clock)})
             write_records(path, {**records, cpu: here})
             return 0
         recorded, bounds = expected(records, cpu)
-        found = guard(calls, recorded, bounds=bounds)
+        found = guard(calls, recorded, bounds=bounds, clock=clock)
     print(table(found))
     print("\n".join(advice(found, records[cpu].versions if cpu in records else {})))
     if arguments.json:

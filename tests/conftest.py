@@ -20,6 +20,7 @@ import zstandard
 
 from pipeline.engine import tasks, watch
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
+from pipeline.engine.memory import INLINE
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
@@ -38,18 +39,25 @@ _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
 _MEMORY, _ROOM = Path("/dev/shm"), 8 << 30  # noqa: S108  # pytest makes a folder there that is ours
 """Where files lie in memory, and the bytes that must be free: the tests leave 2 GB at most."""
-hypothesis.settings.register_profile("quick", max_examples=10)
-hypothesis.settings.register_profile("slice", max_examples=examples(100))
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""What the libraries of numpy and torch read when they are loaded."""
+_CALM = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+"""No search fails because the machine is busy."""
+hypothesis.settings.register_profile("quick", _CALM, max_examples=10)
+hypothesis.settings.register_profile("slice", _CALM, max_examples=examples(100))
 hypothesis.settings.load_profile("slice")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count what each test costs; and keep what tests write in memory, if there is room.
+    """Count what tests cost; compute on one thread; keep what is written in memory, if there is room.
 
-    A run makes hundreds of small files and folders. A disk's file system takes .3 ms for each, a fifth
-    of the CPU time of a run in a test. Whoever sets PYTEST_DEBUG_TEMPROOT decides for himself. A
-    forecast's run lies where temporary files do.
+    Two threads of one small product spin while they wait for each other: on a busy machine, a check of a
+    small model took 3 s instead of .1 s. A run writes hundreds of small files and folders, and a disk's
+    file system takes .3 ms for each, a fifth of the CPU time of a run in a test. Whoever sets
+    PYTEST_DEBUG_TEMPROOT decides for himself. A forecast's run lies where temporary files do.
     """
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
     config.pluginmanager.register(Seconds())
     with contextlib.suppress(OSError):
         if shutil.disk_usage(_MEMORY).free >= _ROOM:
@@ -125,13 +133,20 @@ class _Glance(MemoryWatch):
 
     A look at a process of many tests takes 20 ms, and one at the Ray of other tests many times that.
     Tests begin hundreds of runs. Mapped files, such as torch's libraries, are no memory of a
-    run's; with them, a process of many tests held more than some runs may.
+    run's, nor is what earlier tests left: with them, a process of many tests held more than some
+    runs may.
     """
+
+    _left: int | None = None
+    """Bytes that earlier tests left in this process, more than a program of its own holds."""
 
     def look(self, *, anew: bool = True) -> set[int]:  # noqa: ARG002  # as the watch has it
         """Note what is held."""
         self._pages = {os.getpid(): watch._pages_of(os.getpid())}  # noqa: SLF001  # as the watch does
-        self._looked = self._pages[os.getpid()].anonymous
+        held = self._pages[os.getpid()].anonymous
+        if self._left is None:
+            self._left = max(0, held - INLINE)
+        self._looked = held - self._left
         self._note(self._looked)
         return set(self._pages)
 

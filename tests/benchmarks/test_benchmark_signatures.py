@@ -11,12 +11,15 @@ import synthetic_signatures
 pytestmark = pytest.mark.slow
 
 
-def test_synthetic_documents_are_deduplicated_within_a_limit(tmp_path: Path) -> None:
+def test_synthetic_documents_are_deduplicated_within_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthetic_signatures, "UNIT", 1 << 12)
     written = tmp_path / "figures.json"
-    arguments = [str(tmp_path / "run"), "--documents", "40000", "--json", str(written)]
+    arguments = [str(tmp_path / "run"), "--documents", "8000", "--json", str(written)]
     assert synthetic_signatures.main([*arguments, "--limit", "2GiB"]) == 0
     figures = json.loads(written.read_text())
-    added = 40_000 - synthetic_signatures.UNIT
+    added = 8_000 - synthetic_signatures.UNIT
     assert 0.03 * added < figures["removed"]["exact"] < 0.07 * added
     assert 0.07 * added < figures["removed"]["minhash"] < 0.13 * added
     assert 0 < figures["peak_mib"] < 2048

@@ -1,6 +1,8 @@
 """Runs in processes of their own that are killed at random moments and go on, for the tests of law 3.
 
-python -m tests.laws.killed_runs RUN.json CORPUS OUTPUT UNTIL      does a run with two workers
+python -m tests.laws.killed_runs RUN.json CORPUS OUTPUT UNTIL END    does a run with two workers
+
+END is what it does then: `leave`, or `wait` to be killed, if whoever kills it was late.
 """
 
 import os
@@ -36,15 +38,15 @@ def kill_until_done(file: RunFile, corpus: Path, output: Path, *, until: str, ev
     moments = random.Random(KILLS)  # noqa: S311  # which moments, not what bytes
     seen = 0
     for _ in range(KILLS):
-        process = _start(file, corpus, output, until=until, log=log)
+        process = _start(file, corpus, output, until=until, log=log, end="wait")
         seen += moments.randrange(1, max(2, events // (KILLS + 1)))
         _wait_for_events(process, output, seen)
         time.sleep(moments.random() / 4)
-        assert process.poll() is None, f"finished before it was killed: {log.read_text()}"
+        assert process.poll() is None, f"failed before it was killed: {log.read_text()}"
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(PATIENCE)
         seen = (output / "log.jsonl").read_bytes().count(b"\n")
-    process = _start(file, corpus, output, until=until, log=log)
+    process = _start(file, corpus, output, until=until, log=log, end="leave")
     assert process.wait(PATIENCE) == 0, log.read_text()
     assert not list((output / "tmp").iterdir())
 
@@ -68,13 +70,13 @@ def require_each_done_once(events: Sequence[dict[str, Any]], *, least: int) -> N
 
 
 def _start(
-    file: RunFile, corpus: Path, output: Path, *, until: str, log: Path
+    file: RunFile, corpus: Path, output: Path, *, until: str, log: Path, end: str
 ) -> subprocess.Popen[bytes]:
     run_file = output.with_name(f"{output.name}.json")
     run_file.write_text(file.model_dump_json())
     with log.open("ab") as stream:
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.laws.killed_runs", run_file, corpus, output, until],
+            [sys.executable, "-m", "tests.laws.killed_runs", run_file, corpus, output, until, end],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},  # workers import functions of tests
             stdout=stream,
@@ -100,6 +102,8 @@ def _main() -> None:
     run_file, corpus, output = map(Path, sys.argv[1:4])
     file = RunFile.model_validate_json(run_file.read_text())
     run_session(RunRequest(file, corpus, output, workers=2, until=sys.argv[4]), stream=None)
+    if sys.argv[5] == "wait":
+        signal.pause()
 
 
 if __name__ == "__main__":

@@ -45,11 +45,13 @@ from stages.identity import document_id
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping
 from stages.store.digests import xxh3_file
+from tests.campaign import FULL
 
 pytestmark = pytest.mark.slow
 
 FOUND = (FoundEdges("exact", "dedup/exact", equal=True), FoundEdges("minhash", "dedup/pairs"))
-SEEDS = range(20)
+SEEDS = range(20) if FULL else (0, 1, 4, 6, 8, 9, 12, 13, 16)
+"""Of the trials, in the slice, those with most of the cases where a wrong rule would show."""
 FILES = (("a", "one.jsonl"), ("a", "two.jsonl"), ("b", "one.jsonl"))
 """Source and path, in canonical order."""
 WORDS = (
@@ -357,11 +359,12 @@ def test_the_trials_hold_the_cases_where_a_wrong_rule_would_show() -> None:
         for _, verdict in trials
         for number, (_, similarity, _) in verdict.removed.items()
     )
+    few = [(corpus, found) for corpus, found in trials if corpus.minhash.max_candidates == 2]
     unlimited = [
         rule(Corpus(c.texts, c.files, c.minhash.model_copy(update={"max_candidates": 64})))
-        for c, _ in trials[::4]
+        for c, _ in few
     ]
-    limited = sum(u.edges != v.edges for u, (_, v) in zip(unlimited, trials[::4], strict=True))
+    limited = sum(u.edges != v.edges for u, (_, v) in zip(unlimited, few, strict=True))
     assert spared >= 5, "documents kept although they resemble a removed one: no chains"
     assert second_best >= 5, "documents whose best-ranked likeness was itself removed"
     assert followed >= 5, "exact repeats whose text went as a near-duplicate"

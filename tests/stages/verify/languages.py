@@ -59,6 +59,16 @@ def language(num_rows: int, *, seed: int, length: int = 96) -> LabelledRows:
     return LabelledRows(tokens, tokens.copy(), segments, positions_of(segments))
 
 
+def topics(num_rows: int, *, seed: int, length: int = 96) -> LabelledRows:
+    """A language where each document draws all of its tokens from the eight of one topic."""
+    draws, rows = np.random.default_rng(seed), language(num_rows, seed=seed, length=length)
+    topic = np.take_along_axis(
+        draws.integers(NUM_IDS // 8, size=(num_rows, length)), rows.segment_ids, 1
+    )
+    tokens = 8 * topic + draws.integers(8, size=topic.shape)
+    return replace(rows, input_ids=tokens, labels=tokens.copy())
+
+
 def masked(rows: LabelledRows, *, seed: int) -> LabelledRows:
     """The same rows for a masked language model: 3 in 20 tokens hidden behind an id of their own."""
     hidden = np.random.default_rng(seed).random(rows.input_ids.shape) < 0.15

@@ -38,14 +38,23 @@ from stages.verify.rows import (
 )
 from stages.verify.training import learning_rate, step_rows, train
 from tests.campaign import some_of
-from tests.stages.verify.languages import MASK, NUM_IDS, arrays_of, language, masked, restored, rows_of
+from tests.stages.verify.languages import (
+    MASK,
+    NUM_IDS,
+    arrays_of,
+    language,
+    masked,
+    restored,
+    rows_of,
+    topics,
+)
 
 pytestmark = pytest.mark.slow
 
 QUICK = LearningSettings(
     min_order_ablation=0.3,
     row_length=32,
-    labelled_tokens=16_000,
+    labelled_tokens=8_000,
     warmup_steps=5,
     heldout_rows=40,
     min_labelled_tokens=1_000,
@@ -54,7 +63,7 @@ QUICK = LearningSettings(
 SHORT = QUICK.model_copy(update={"labelled_tokens": 3_000})
 MASKED = LearningSettings(
     row_length=32,
-    labelled_tokens=16_000,
+    labelled_tokens=2_000,
     warmup_steps=5,
     heldout_rows=200,
     min_labelled_tokens=1_000,
@@ -125,9 +134,10 @@ MASKED_FAULTS: dict[str, tuple[Callable[[LabelledRows], LabelledRows], set[str]]
 @pytest.mark.parametrize("fault", some_of(list(MASKED_FAULTS), 1))
 def test_masked_rows_pass_and_fail_the_gates_meant_for_them(fault: str) -> None:
     damage, caught_by = MASKED_FAULTS[fault]
-    training = masked(language(600, seed=1), seed=1)
-    heldout = masked(language(60, seed=2), seed=2)
-    result = check_learning(damage(training), damage(heldout), config=MASKED, seed=0).result
+    training, heldout = masked(topics(200, seed=1), seed=1), masked(topics(60, seed=2), seed=2)
+    budget = 16_000 if fault == "labels on all tokens" else MASKED.labelled_tokens  # in as many steps
+    config = MASKED.model_copy(update={"labelled_tokens": budget})
+    result = check_learning(damage(training), damage(heldout), config=config, seed=0).result
     assert caught_by <= failed(result) <= caught_by | ({"gain_over_control"} if caught_by else set())
     assert "order_ablation" not in {gate.name for gate in result.gates}
 

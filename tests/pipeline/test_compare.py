@@ -35,7 +35,11 @@ DATASETS = [{"name": name, "objective": objective} for name, objective in OBJECT
 SETTINGS = CompareSettings(
     tokens=2_000, step_tokens=512, heldout_tokens=500, documents=120, places=1, max_ids=256
 )
-COMMON: dict[str, Any] = {"validation": {"fraction": 0.4}, "packing": {"seq_len": 64, "shards": 2}}
+COMMON: dict[str, Any] = {
+    "tokenizer": {"train": {"vocab_size": 1024, "sample_size": "1MiB"}},
+    "validation": {"fraction": 0.4},
+    "packing": {"seq_len": 64, "shards": 2},
+}
 KEYS = {"run", "dataset", "name", "objective", "fingerprint"}
 NUMBERS = {
     "labelled_tokens",
@@ -205,7 +209,7 @@ def test_runs_without_a_heldout_text_in_common_cannot_be_compared(
     lines = [json.dumps({"text": text, "lang": "en", "id": text}) for text in texts]
     (corpus / "texts.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     tokenizer = {"train": {"vocab_size": 570, "sample_size": "1MiB"}}
-    run_small(corpus, other, tokenizer=tokenizer, **COMMON)
+    run_small(corpus, other, **{**COMMON, "tokenizer": tokenizer})
     with pytest.raises(ConfigError, match="no document is held out by every run"):
         compare_datasets(CompareRequest((finished, other), ("clm",), settings=SETTINGS), stream=None)
 

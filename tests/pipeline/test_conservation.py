@@ -87,9 +87,7 @@ def test_a_wrong_number_of_documents_ends_the_run(
 
 
 @pytest.mark.parametrize("by", [-1, 1, 1000])
-def test_a_wrong_number_of_tokens_ends_the_run(
-    by: int, records: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_wrong_number_of_tokens_ends_the_run(by: int, records: dict[str, Any], tmp_path: Path) -> None:
     places = wrong(records, TOKENS)
     assert {place[-1] for place in places} == {"tokens", "tokens_cut", "frame_tokens"}
     assert len(places) == 7

@@ -18,23 +18,16 @@ from pipeline import cli
 from pipeline.session.verifying import verify_session
 from pipeline.state.read_only import can_write, own_folder
 from stages.errors import ConfigError, ShardmillError, Stopped
-from tests.conftest import bundled_lines, run_small
-
-SETTINGS: dict[str, Any] = {
-    "tokenizer": {"train": {"vocab_size": 800, "sample_size": "1MiB"}},
-    "packing": {"seq_len": 64, "shards": 2},
-    "verify": {"learning": False},
-}
+from tests.conftest import run_small
+from tests.pipeline.few_texts import FEW
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """A finished run over a few texts, and the verdict on it where it can be written to."""
-    folder = tmp_path_factory.mktemp("made")
-    lines = bundled_lines("text/*", 5)
-    (folder / "a.jsonl").write_bytes(b"\n".join([*lines, lines[0]]) + b"\n")
-    run_small(folder, folder / "run", **SETTINGS)
-    return folder / "run", verify_session(folder / "run", workers=0, address=None, stream=None)
+def written(few_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A finished run, and the verdict on it where it can be written to."""
+    output = tmp_path_factory.mktemp("made") / "run"
+    run_small(few_texts, output, **FEW)
+    return output, verify_session(output, workers=0, address=None, stream=None)
 
 
 @pytest.fixture(scope="module")

@@ -108,15 +108,23 @@ def test_nothing_to_do_ends(shared: Trial) -> None:
     assert shared.do(phase()) == []
 
 
-def test_a_lost_task_and_all_others_are_done_and_an_earlier_call_does_not_count(
+def test_a_task_that_took_down_its_worker_is_done_by_a_new_one_and_all_others_too(
+    shared: Trial,
+) -> None:
+    tasks = [task(say_who, n) for n in range(6)]
+    units = shared.do(phase(*tasks[:2], task(die_once, "once"), *tasks[2:]))
+    assert (shared.root / "once.died").exists()
+    assert sorted(units) == sorted(["die_once-once", *(one.unit for one in tasks)])
+
+
+def test_workers_lost_in_an_earlier_call_do_not_count(
     shared: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)
-    tasks = [task(say_who, n) for n in range(6)]
     for _ in range(2):
-        units = shared.do(phase(*tasks[:2], task(die_once, "again"), *tasks[2:]))
+        shared.do(step_run("s", phase(task(die_once, "again", "s"))))
         (shared.root / "again.died").unlink()
-        assert sorted(units) == sorted(["die_once-again", *(one.unit for one in tasks)])
+        assert shared.book.units == ["die_once-again"]
         shared.book.commits.clear()
 
 

@@ -242,6 +242,14 @@ def test_a_target_that_holds_another_export_is_refused_before_the_run(finished: 
     assert not (finished / "other").exists()
 
 
+def test_files_that_came_later_are_refused(finished: Path) -> None:
+    (finished / "texts" / "c.jsonl").write_text('{"text": "a text that came later"}\n')
+    before = contents(finished / "out")
+    with pytest.raises(ConfigError, match="made without 1 of the files .*would not hold their rows"):
+        quick()
+    assert contents(finished / "out") == before
+
+
 def test_a_lossy_tokenizer_is_said_to_be_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     del folder
     with pytest.raises(ConfigError, match=r"needs the special id 'eos'.*\[tokenizer\.special\] eos"):

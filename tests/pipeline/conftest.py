@@ -10,7 +10,9 @@ import ray.cloudpickle
 from pipeline.commands import forecast
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file
+from tests.made_once import MadeOnce
 from tests.pipeline import trials
+from tests.pipeline.few_texts import write_few_texts
 from tests.pipeline.trials import Trial, Trials
 
 
@@ -53,6 +55,12 @@ def shared(pair: Trial) -> Trial:
     pair.root.mkdir(exist_ok=True)
     pair.forget()
     return pair
+
+
+@pytest.fixture(scope="session")
+def few_texts(made_once: MadeOnce) -> Path:
+    """The few texts, for runs to read."""
+    return made_once(write_few_texts)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pipeline.commands.compare import JSON_NAME, PAGE_NAME, CompareRequest, comp
 from pipeline.report.comparison import COLUMNS, comparison_rows
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
-from tests.conftest import run_datasets, run_small
+from tests.conftest import bundled_lines, run_datasets, run_small
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,11 @@ DATASETS = [{"name": name, "objective": objective} for name, objective in OBJECT
 SETTINGS = CompareSettings(
     tokens=2_000, step_tokens=512, heldout_tokens=500, documents=120, places=1, max_ids=256
 )
-COMMON: dict[str, Any] = {"validation": {"fraction": 0.4}, "packing": {"seq_len": 64, "shards": 2}}
+COMMON: dict[str, Any] = {
+    "tokenizer": {"train": {"vocab_size": 1536, "sample_size": "1MiB"}},
+    "validation": {"fraction": 0.4},
+    "packing": {"seq_len": 64, "shards": 2},
+}
 KEYS = {"run", "dataset", "name", "objective", "fingerprint"}
 NUMBERS = {
     "labelled_tokens",
@@ -55,19 +59,28 @@ NUMBERS = {
 
 
 @pytest.fixture(scope="module")
-def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some bundled texts, a third of them twice."""
+    folder = tmp_path_factory.mktemp("corpus")
+    lines = bundled_lines("text/*", 22)
+    (folder / "a.jsonl").write_bytes(b"\n".join([*lines, *lines[::3]]) + b"\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of datasets to compare; epochs of pairs are written out."""
     output = tmp_path_factory.mktemp("compare") / "clean"
-    run_datasets(small_corpus, output, datasets=DATASETS, **COMMON)
+    run_datasets(corpus, output, datasets=DATASETS, **COMMON)
     return output
 
 
 @pytest.fixture(scope="module")
-def raw(small_corpus: Path, finished: Path) -> Path:
+def raw(corpus: Path, finished: Path) -> Path:
     """The same corpus with its duplicates."""
     output = finished.with_name("raw")
     dedup = {"exact": False, "near": False}
-    run_small(small_corpus, output, datasets=DATASETS[:1], dedup=dedup, **COMMON)
+    run_small(corpus, output, datasets=DATASETS[:1], dedup=dedup, **COMMON)
     return output
 
 
@@ -205,7 +218,7 @@ def test_runs_without_a_heldout_text_in_common_cannot_be_compared(
     lines = [json.dumps({"text": text, "lang": "en", "id": text}) for text in texts]
     (corpus / "texts.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     tokenizer = {"train": {"vocab_size": 570, "sample_size": "1MiB"}}
-    run_small(corpus, other, tokenizer=tokenizer, **COMMON)
+    run_small(corpus, other, **{**COMMON, "tokenizer": tokenizer})
     with pytest.raises(ConfigError, match="no document is held out by every run"):
         compare_datasets(CompareRequest((finished, other), ("clm",), settings=SETTINGS), stream=None)
 

@@ -77,34 +77,32 @@ def test_the_numbers_of_a_sound_run_add_up(records: dict[str, Any], reference: P
 
 @pytest.mark.parametrize("by", [-1, 1, 1000])
 def test_a_wrong_number_of_documents_ends_the_run(
-    by: int, records: dict[str, Any], reference: Path
+    by: int, records: dict[str, Any], tmp_path: Path
 ) -> None:
     places = wrong(records, DOCUMENTS)
     assert len(places) > 6
     for place in places:
         with pytest.raises(VerificationError, match="documents do not add up"):
-            summed(changed(records, place, by), reference)
+            summed(changed(records, place, by), tmp_path)
 
 
 @pytest.mark.parametrize("by", [-1, 1, 1000])
-def test_a_wrong_number_of_tokens_ends_the_run(
-    by: int, records: dict[str, Any], reference: Path
-) -> None:
+def test_a_wrong_number_of_tokens_ends_the_run(by: int, records: dict[str, Any], tmp_path: Path) -> None:
     places = wrong(records, TOKENS)
     assert {place[-1] for place in places} == {"tokens", "tokens_cut", "frame_tokens"}
     assert len(places) == 7
     for place in places:
         with pytest.raises(VerificationError, match="tokens of clm do not add up"):
-            summed(changed(records, place, by), reference)
+            summed(changed(records, place, by), tmp_path)
 
 
 def test_tokens_that_one_dataset_lost_are_not_made_up_for_by_another(
-    records: dict[str, Any], reference: Path
+    records: dict[str, Any], tmp_path: Path
 ) -> None:
     two = copy.deepcopy(records)
     two["shard-other"] = copy.deepcopy(two["shard-clm"])
-    summed(two, reference)
+    summed(two, tmp_path)
     two["shard-other"]["splits"]["train"]["tokens"] -= 1
     two["shard-clm"]["splits"]["train"]["tokens"] += 1
     with pytest.raises(VerificationError, match="tokens of clm do not add up"):
-        summed(two, reference)
+        summed(two, tmp_path)

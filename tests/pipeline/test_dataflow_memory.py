@@ -9,13 +9,15 @@ import pytest
 
 import pipeline.engine.dataflow
 from pipeline.engine.memory import BASE, MIB, WORKER, Need
+from pipeline.engine.phase import Phase
+from pipeline.engine.tasks import Task
 from pipeline.engine.watch import MemoryWatch
+from pipeline.state.commit_object import Commit
 from stages.errors import ConfigError
 from tests.memory_book import step_run
 from tests.pipeline.trials import (
     Trial,
     Trials,
-    chains,
     hold,
     meet,
     nap_alone,
@@ -74,10 +76,17 @@ def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(
 ) -> None:
     monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)  # idle actors that may go in vain
     notes: list[str] = []
-    with MemoryWatch(1, notes.append, period=0.01) as watch:
+    with MemoryWatch(1 << 50, notes.append, period=0.01) as watch:
+
+        def want(done: Task, commit: Commit) -> Task:
+            del commit
+            watch.limit = watch._most = 1  # noqa: SLF001  # both workers are there, and have work
+            return task(say_who, done.payload + 2)
+
+        endless = Phase("", [task(meet, 0), task(meet, 1)], follow=want)
         said = r"^resources.memory = 1 B: .* \(unit say_who.* even with one worker: the run used"
         with pytest.raises(ConfigError, match=said):
-            trial(watch=watch).do(chains(3, 1 << 60))
+            trial(watch=watch).do(endless)
     assert notes in ([], ["memory is short: going on with 1 worker"])
 
 

@@ -215,7 +215,7 @@ def test_a_forecast_tells_what_the_run_removes(tmp_path: Path) -> None:
 
 @SLOW
 def test_limits_do_not_stop_the_run_of_a_sample(tmp_path: Path) -> None:
-    corpus = write(tmp_path / "corpus", same=letters(1) * 5_000, other=unlike(200))
+    corpus = write(tmp_path / "corpus", same=letters(1) * 2_000, other=unlike(80))
     found = forecast(run_file("same", "other", same={"max_removed_fraction": 0.5}), corpus, 0.2)
     assert found["duplicates"]["all"]["likely"] > 0.95
     assert [line.split(":")[0] for line in found["duplicates"]["limits"]] == [
@@ -226,6 +226,6 @@ def test_limits_do_not_stop_the_run_of_a_sample(tmp_path: Path) -> None:
 
 @SLOW
 def test_without_deduplication_nothing_is_forecast(tmp_path: Path) -> None:
-    corpus = write(tmp_path / "corpus", a=unlike(400))
+    corpus = write(tmp_path / "corpus", a=unlike(100))
     off = {"exact": False, "near": False}
     assert forecast(run_file("a", dedup=off), corpus, 0.5)["duplicates"] is None

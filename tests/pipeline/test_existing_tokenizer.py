@@ -249,7 +249,7 @@ def test_rows_that_eos_fills_are_shown_with_the_eos_of_their_documents(
     tmp_path: Path,
 ) -> None:
     """Every row of a few short texts is asked for."""
-    rows_of = ({"text": text[: 40 + 20 * n], "lang": "one"} for n, text in enumerate(texts()[:20]))
+    rows_of = ({"text": text[: 40 + 20 * n], "lang": "one"} for n, text in enumerate(texts()[:10]))
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows_of))
     (tmp_path / "gpt2").mkdir()
     (tmp_path / "gpt2" / kind_of_file("gpt2")).write_bytes(data_of("gpt2"))
@@ -265,7 +265,7 @@ def test_rows_that_eos_fills_are_shown_with_the_eos_of_their_documents(
         (shown,) = describe_row(tmp_path / "run", "clm", split="train", row=number, epoch=0)["sequences"]
         assert len(shown["tokens"]) == filled.sum()
         closed += sum(cell["piece"] == "<|endoftext|>" for cell in shown["tokens"])
-    assert closed == rows.manifest.totals.documents > 10
+    assert closed == rows.manifest.totals.documents > 6
 
 
 def states(file: RunFile, corpus: Path, output: Path) -> dict[str, State]:

@@ -22,6 +22,7 @@ from pipeline.state.journal import run_lock
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export import megatron
 from stages.export.table import FORMATS
+from tests.called import called
 from tests.pipeline.exporting import ENDS, SPLITS, TRAIN, build_both, contents, export
 from tests.stages.export.built_dataset import EOS, MODEL, build_dataset
 
@@ -383,9 +384,8 @@ def test_a_tokenizer_that_is_another_one_or_gone_is_refused_before_anything_is_w
 
 
 def test_the_command_prints_json_and_says_how_far_it_is(run: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pipeline.cli", "export", str(run), "--dataset", "tiny"]
-    command += ["--format", "nanogpt", "--to", str(tmp_path / "out"), "--json"]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    command = ["export", str(run), "--dataset", "tiny", "--format", "nanogpt", "--to", "out", "--json"]
+    done = called(*command, cwd=tmp_path)
+    assert done.returncode == 0
     assert json.loads(done.stdout)["files"]["train.bin"]["bytes"] == 28
     assert "7/7" in done.stderr

@@ -23,6 +23,7 @@ from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError
+from tests.campaign import some_of
 from tests.stages.tokenizer.existing_files import texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("measured_once")]
@@ -150,11 +151,6 @@ def test_bars_are_as_long_as_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bar(0, 0) == ""
 
 
-def test_the_disk_of_cuts_is_forecast_too(folder: Path) -> None:
-    file = run_file(dedup={"near": False, "substrings": {}}, verify={"learning": False})
-    assert forecast_run(request(folder, file), share=1.0)["disk"]["cut"] > 0
-
-
 @pytest.mark.campaign
 def test_more_workers_are_expected_to_hold_more_memory(folder: Path) -> None:
     found = forecast_alone(folder, run_file(), 1.0)
@@ -163,10 +159,18 @@ def test_more_workers_are_expected_to_hold_more_memory(folder: Path) -> None:
     assert 50 << 20 < held[0] < held[1] < held[2] < held[3] < held[4] <= 8 << 30
 
 
-def test_nothing_is_left_of_it(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vocabulary_is_made_smaller_the_disk_of_cuts_is_forecast_and_nothing_is_left_of_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(folder.rglob("*"))
-    forecast_run(request(folder), share=0.5)
+    changes = {
+        "dedup": {"near": False, "substrings": {}},
+        "tokenizer": {"train": {"vocab_size": 32_000}},
+    }
+    found = forecast_run(request(folder, run_file(**changes)), share=0.3)
+    assert found["disk"]["cut"] > 0
+    assert any("the sample is too small to train 32,000 pieces" in note for note in found["notes"])
     assert sorted(folder.rglob("*")) == before
     assert list(tmp_path.iterdir()) == []
 
@@ -283,7 +287,7 @@ def test_sections_are_text_of_the_sample(tmp_path: Path) -> None:
     assert sample.text_bytes == len("über allessowhat".encode())
 
 
-@pytest.mark.parametrize("wanted", [2048, 32_000])
+@pytest.mark.parametrize("wanted", some_of([2048, 32_000], 1))
 def test_a_vocabulary_that_little_text_cannot_give_is_no_fault_of_the_run_file(
     wanted: int, tmp_path: Path
 ) -> None:
@@ -309,12 +313,6 @@ def test_characters_that_need_more_pieces_than_the_sample_gets_get_them(tmp_path
     changes = {"dedup": {"exact": False, "near": False}, "tokenizer": {"train": {"vocab_size": 9_000}}}
     found = forecast_run(request(tmp_path, run_file(sources=[source], filters=[], **changes)), share=0.4)
     assert any("to train 9,000 pieces: its tokenizer has" in note for note in found["notes"])
-
-
-def test_a_vocabulary_that_a_sample_cannot_give_is_made_smaller_and_said(folder: Path) -> None:
-    file = run_file(tokenizer={"train": {"vocab_size": 32_000}})
-    found = forecast_run(request(folder, file), share=0.3)
-    assert any("the sample is too small to train 32,000 pieces" in note for note in found["notes"])
 
 
 @pytest.mark.campaign

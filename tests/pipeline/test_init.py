@@ -67,10 +67,10 @@ def repository(folder: Path) -> None:
     """Source code in two languages, with documentation, data, and what others wrote."""
     (folder / "src" / "build").mkdir(parents=True)
     (folder / "node_modules" / "left").mkdir(parents=True)
-    for number, line in enumerate(bundled_lines("code/python*", 40)):
+    for number, line in enumerate(bundled_lines("code/python*", 20)):
         deep = folder / "src" / ("build" if number % 5 == 0 else ".")
         (deep / f"m{number}.py").write_text(json.loads(line)["text"], encoding="utf-8")
-    for number, line in enumerate(bundled_lines("code/go*", 20)):
+    for number, line in enumerate(bundled_lines("code/go*", 10)):
         (folder / f"m{number}.go").write_text(json.loads(line)["text"], encoding="utf-8")
     (folder / "node_modules" / "left" / "a.py").write_text("x = 1\n" * 99, encoding="utf-8")
     (folder / "README.md").write_text("# Read me\n", encoding="utf-8")

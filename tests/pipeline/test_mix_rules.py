@@ -107,11 +107,11 @@ def test_finished_runs_stay_done_and_grow(name: str, said: list[str], tmp_path: 
     assert states(folder) == {State.DONE}
     folders = [folder / "out", *sorted(folder.glob("out/generations/*"))]
     before = [copies(one) for one in folders]
-    report = verify_session(folder / "out", workers=0, address=None, stream=None)
-    assert report["passed"]
-    warnings = rule_warnings(report)
-    assert len(warnings) == bool(said)
-    assert all(part in warnings[0] for part in said)
+    if name == "capped_weight":  # once it has grown, each says the same
+        report = verify_session(folder / "out", workers=0, address=None, stream=None)
+        assert report["passed"]
+        (warning,) = rule_warnings(report)
+        assert all(part in warning for part in said)
     write(folder / f"in/{'web' if 'shares' in name else 'b'}9.jsonl", "new", 20)
     assert run_session(request(folder), stream=None)["passed"]
     assert [copies(one) for one in folders] == before
@@ -120,7 +120,9 @@ def test_finished_runs_stay_done_and_grow(name: str, said: list[str], tmp_path: 
     assert states(folder) == {State.DONE}
     again = verify_session(folder / "out", workers=0, address=None, stream=None)
     assert again["passed"]
-    assert len(rule_warnings(again)) == len(warnings)
+    warnings = rule_warnings(again)
+    assert len(warnings) == bool(said)
+    assert all(part in warnings[0] for part in said)
 
 
 @pytest.mark.parametrize(("later", "interleave"), [("keep", "exact"), ("strict", "shuffle")])

@@ -5,7 +5,9 @@ it was stopped and ends in the same bytes, and does nothing when all is done; wh
 first.
 """
 
+import contextlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,6 @@ from pipeline.state.commits import Commits
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
 from tests.called import called
-from tests.campaign import some_of
 from tests.material.commit_seals import vouched
 from tests.stages.tokenizer.existing_files import data_of, texts
 from tests.stages.tokenizer.test_pieces import SAMPLE
@@ -35,16 +36,21 @@ pytestmark = pytest.mark.slow
 WRITTEN = "a text that says <|endoftext|> and </s>"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two files of texts and two tokenizers, in the current folder."""
+def write_inputs(folder: Path) -> None:
+    """Write two files of texts and two tokenizers."""
     every = [*texts(), WRITTEN]
     rows = [json.dumps({"text": text, "body": text.upper()}) + "\n" for text in every]
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "a.jsonl").write_text("".join(rows[:5]))
-    (tmp_path / "texts" / "b.jsonl").write_text("".join(rows[5:]))
-    (tmp_path / "gpt2.json").write_bytes(data_of("gpt2"))
-    (tmp_path / "bert.json").write_bytes(data_of("bert"))
+    (folder / "texts").mkdir()
+    (folder / "texts" / "a.jsonl").write_text("".join(rows[:5]))
+    (folder / "texts" / "b.jsonl").write_text("".join(rows[5:]))
+    (folder / "gpt2.json").write_bytes(data_of("gpt2"))
+    (folder / "bert.json").write_bytes(data_of("bert"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """These files, in the current folder."""
+    write_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -57,6 +63,33 @@ def request(**changes: Any) -> QuickRequest:
 
 def quick(**changes: Any) -> Any:
     return quick_export(request(**changes), stream=None)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """These files and what the call makes of them, and what it says; the run up to its shards, too."""
+    place = tmp_path_factory.mktemp("made")
+    write_inputs(place)
+    with contextlib.chdir(place):
+        run = session.RunRequest(run_file(request()), place, place / "out.work", 0, until="shard")
+        session.run_session(run, stream=None)
+        shutil.copytree(place / "out.work", place / "unchecked")
+        return place, quick()
+
+
+@pytest.fixture
+def there(made: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That folder, as the current one; what was made stays as it is."""
+    monkeypatch.chdir(made[0])
+    return made[0]
+
+
+@pytest.fixture
+def finished(made: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that, in the current folder."""
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -74,8 +107,8 @@ def documents(*places: Path) -> list[tuple[int, ...]]:
     return sorted(found)
 
 
-def test_files_hold_the_ids_of_the_library_and_every_document_once(folder: Path) -> None:
-    report = quick()
+def test_files_hold_the_ids_of_the_library_and_every_document_once(made: tuple[Path, Any]) -> None:
+    folder, report = made
     library = tokenizers.Tokenizer.from_str(data_of("gpt2").decode())
     expected = [tuple(library.encode(text).ids) for text in texts()]
     pieces = [*library.encode("a text that says <|endoft").ids]
@@ -102,21 +135,27 @@ def test_a_preset_of_framing_frames_documents_and_the_notes_say_so(folder: Path)
     assert any(note.startswith(said) for note in report["export"]["notes"])
 
 
-def test_texts_that_stand_twice_stay_both(folder: Path) -> None:
+def test_texts_of_another_field_are_read_and_those_that_stand_twice_stay_both(folder: Path) -> None:
     (folder / "texts" / "c.jsonl").write_bytes((folder / "texts" / "a.jsonl").read_bytes())
-    report = quick(validation=0.0)
+    report = quick(validation=0.0, text_column="body")
     assert report["run"]["documents"]["kept"] == len(texts()) + 6
     assert list(report["export"]["splits"]) == ["train"]
+    library = tokenizers.Tokenizer.from_str(data_of("gpt2").decode())
+    found = documents(folder / "out" / "train.bin")
+    assert len(found) == len(texts()) + 6
+    assert found.count(tuple(library.encode(texts()[0].upper()).ids)) == 2
 
 
-def test_a_second_call_does_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = quick()
+def test_a_second_call_does_nothing(
+    there: Path, made: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: Any = {**made[1]["export"]}
     ignored = {"log.jsonl", "status.json", "metrics.prom", "report", "verify", "run.json", "lock"}
 
     def times() -> dict[Path, int]:
         return {
             path: path.stat().st_mtime_ns
-            for place in (folder / "out", folder / "out.work")
+            for place in (there / "out", there / "out.work")
             for path in place.rglob("*")
             if path.is_file() and not ignored & set(path.relative_to(place).parts)
         }
@@ -125,9 +164,9 @@ def test_a_second_call_does_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
     second = quick()
     assert len(before) > 40
     assert times() == before
-    assert (first["export"].pop("already"), second["export"].pop("already")) == (False, True)
-    assert first["export"] == second["export"]
-    monkeypatch.chdir(folder / "out")
+    assert (first.pop("already"), second["export"].pop("already")) == (False, True)
+    assert first == second["export"]
+    monkeypatch.chdir(there / "out")
     with pytest.raises(ConfigError, match="has no name of its own"):
         quick(to=Path())
 
@@ -137,13 +176,11 @@ class Killed(BaseException):
 
 
 def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, made: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick(to=Path("whole"))
-    expected = contents(folder / "whole")
+    """It is killed again and again: after so many commits more, and once a part is exported."""
     put = Commits.put
-    killed = 0
-    for last in some_of((0, 3, 7, 11), 2):
+    for last in (0, 3, 7):
         with monkeypatch.context() as patch:
             done = 0
 
@@ -156,11 +193,9 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
 
             patch.setattr(Commits, "put", put_or_die)
             with pytest.raises(Killed):
-                quick(to=Path(f"out-{last}"))
-        assert not (folder / f"out-{last}").exists()
-        quick(to=Path(f"out-{last}"))
-        assert contents(folder / f"out-{last}") == expected
-        killed += 1
+                quick()
+        assert done == last
+        assert not (folder / "out").exists()
     with monkeypatch.context() as patch:
 
         def keep_and_die(place: Path, part: Any) -> None:
@@ -169,17 +204,15 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
 
         patch.setattr(export_parts, "keep_part", keep_and_die)
         with pytest.raises(Killed):
-            quick(to=Path("half"))
-    quick(to=Path("half"))
-    assert contents(folder / "half") == expected
-    assert killed == len(some_of((0, 3, 7, 11), 2))
-
-
-def test_another_format_is_made_of_the_same_run(folder: Path) -> None:
+            quick()
     quick()
-    since = (folder / "out.work" / "log.jsonl").stat().st_size
+    assert contents(folder / "out") == contents(made[0] / "out")
+
+
+def test_another_format_is_made_of_the_same_run(there: Path) -> None:
+    since = (there / "out.work" / "log.jsonl").stat().st_size
     report = quick(format="megatron", to=Path("megatron"), work=Path("out.work"))
-    log = (folder / "out.work" / "log.jsonl").read_bytes()[since:].splitlines()
+    log = (there / "out.work" / "log.jsonl").read_bytes()[since:].splitlines()
     assert not [line for line in log if json.loads(line)["event"] == "dispatch"]
     assert {"train.bin", "train.idx", "tokenizer.json"} <= report["export"]["files"].keys()
 
@@ -200,21 +233,21 @@ def test_formats_of_rows_take_their_length(folder: Path) -> None:
     assert not quick(**changed, replace=True)["export"]["already"]
 
 
-def test_a_target_that_holds_another_export_is_refused_before_the_run(folder: Path) -> None:
-    quick()
+def test_a_target_that_holds_another_export_is_refused_before_the_run(finished: Path) -> None:
     with pytest.raises(ConfigError, match="format: nanogpt there, megatron asked for"):
         quick(format="megatron", work=Path("other"))
-    (folder / "out" / "train.bin").unlink()
+    (finished / "out" / "train.bin").unlink()
     with pytest.raises(FormatError, match=r"train\.bin: gone"):
         quick(work=Path("other"))
-    assert not (folder / "other").exists()
+    assert not (finished / "other").exists()
 
 
-def test_another_text_field_is_read(folder: Path) -> None:
-    quick(text_column="body")
-    library = tokenizers.Tokenizer.from_str(data_of("gpt2").decode())
-    found = documents(folder / "out" / "train.bin", folder / "out" / "val.bin")
-    assert tuple(library.encode(texts()[0].upper()).ids) in found
+def test_files_that_came_later_are_refused(finished: Path) -> None:
+    (finished / "texts" / "c.jsonl").write_text('{"text": "a text that came later"}\n')
+    before = contents(finished / "out")
+    with pytest.raises(ConfigError, match="made without 1 of the files .*would not hold their rows"):
+        quick()
+    assert contents(finished / "out") == before
 
 
 def test_a_lossy_tokenizer_is_said_to_be_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -283,21 +316,22 @@ def test_a_file_that_is_no_tokenizer_is_refused(folder: Path) -> None:
         quick(tokenizer=Path("texts/a.jsonl"))
 
 
-def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:
-    run = session.RunRequest(run_file(request()), folder, folder / "out.work", 0, until="shard")
-    session.run_session(run, stream=None)
-    place = next((folder / "out.work").glob("datasets/documents/train/*/*/input_ids.npy"))
+def test_what_fails_its_checks_is_not_exported(finished: Path) -> None:
+    for name in ("out", "out.work"):
+        shutil.rmtree(finished / name)
+    (finished / "unchecked").rename(finished / "out.work")
+    place = next((finished / "out.work").glob("datasets/documents/train/*/*/input_ids.npy"))
     ids = np.load(place)
     ids[0, 0] += 1
     np.save(place, ids)
     with pytest.raises(DataError, match=r"input_ids\.npy: committed with XXH3 .*--replace"):
         quick()
-    key = place.relative_to(folder / "out.work").as_posix()
-    for commit, data in vouched(folder / "out.work", {key}).items():
+    key = place.relative_to(finished / "out.work").as_posix()
+    for commit, data in vouched(finished / "out.work", {key}).items():
         commit.write_bytes(data)
     with pytest.raises(VerificationError, match=r"out\.work: verify: FAIL: .*nothing is exported"):
         quick()
-    assert not (folder / "out").exists()
+    assert not (finished / "out").exists()
 
 
 def test_the_command_says_where_the_run_is(folder: Path) -> None:

@@ -16,19 +16,24 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.session.verifying import verify_session
-from pipeline.state.read_only import can_write
+from pipeline.state.read_only import can_write, own_folder
 from stages.errors import ConfigError, ShardmillError, Stopped
 from tests.conftest import run_small
-
-UNLEARNED: dict[str, Any] = {"verify": {"learning": False}}
+from tests.pipeline.few_texts import FEW
 
 
 @pytest.fixture(scope="module")
-def made(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run."""
+def written(few_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A finished run, and the verdict on it where it can be written to."""
     output = tmp_path_factory.mktemp("made") / "run"
-    run_small(small_corpus, output, until="verify", **UNLEARNED)
-    return output
+    run_small(few_texts, output, **FEW)
+    return output, verify_session(output, workers=0, address=None, stream=None)
+
+
+@pytest.fixture(scope="module")
+def made(written: tuple[Path, Any]) -> Path:
+    """A finished and verified run."""
+    return written[0]
 
 
 @pytest.fixture
@@ -65,18 +70,19 @@ def without_times(report: Any) -> Any:
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_verdict_is_that_of_a_folder_that_can_be_written(
-    read_only: Path, made: Path, workers: int, request: pytest.FixtureRequest
+    read_only: Path, written: tuple[Path, Any], workers: int, request: pytest.FixtureRequest
 ) -> None:
     if workers:
         request.getfixturevalue("ray_session")
     before = content_of(read_only)
-    report: Any = verify_session(read_only, workers=workers, address=None, stream=None)
+    with (read_only / "lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # another one that verifies
+        report: Any = verify_session(read_only, workers=workers, address=None, stream=None)
     assert report["passed"] is True
     assert report["written"] is False
     assert content_of(read_only) == before
-    kept = verify_session(made, workers=0, address=None, stream=None)
-    assert without_times(report) == without_times(kept)
-    assert "written" not in kept
+    assert without_times(report) == without_times(written[1])
+    assert "written" not in written[1]
 
 
 def test_damage_is_found_and_the_old_verdict_stays(read_only: Path) -> None:
@@ -84,6 +90,9 @@ def test_damage_is_found_and_the_old_verdict_stays(read_only: Path) -> None:
     data = bytearray(ids.read_bytes())
     data[-1] ^= 1
     ids.write_bytes(data)
+    (read_only / "commits" / "decode").rename(read_only.parent / "decode")
+    (read_only / "commits" / "decode").symlink_to(read_only.parent / "decode")
+    (read_only / "lock").unlink()
     before = content_of(read_only)
     report: Any = verify_session(read_only, workers=0, address=None, stream=None)
     assert report["passed"] is False
@@ -92,6 +101,8 @@ def test_damage_is_found_and_the_old_verdict_stays(read_only: Path) -> None:
         "digest",
         "files",
     }
+    linked = [one["file"] for one in report["audit"]["findings"]]
+    assert "commits/decode" in linked
     assert content_of(read_only) == before
 
 
@@ -105,15 +116,10 @@ def test_an_error_on_the_way_leaves_the_folder_as_it_was(read_only: Path) -> Non
 
 
 def test_a_run_at_work_in_the_folder_is_told(read_only: Path) -> None:
-    lock = (read_only / "lock").open("r+")
-    with lock:
+    with (read_only / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(Stopped, match="in use by process"):
             verify_session(read_only, workers=0, address=None, stream=None)
-        fcntl.flock(lock, fcntl.LOCK_SH)  # another one that verifies
-        assert verify_session(read_only, workers=0, address=None, stream=None)["passed"]
-    (read_only / "lock").unlink()
-    assert verify_session(read_only, workers=0, address=None, stream=None)["passed"]
 
 
 def test_a_run_is_told_that_somebody_verifies(made: Path) -> None:
@@ -131,16 +137,8 @@ def test_one_place_that_cannot_be_written_is_enough(
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != made / name and access(path, mode))
     assert not can_write(made)
-    before = content_of(made)
-    assert verify_session(made, workers=0, address=None, stream=None)["written"] is False
-    assert content_of(made) == before
-
-
-def test_a_link_among_the_commits_is_found(read_only: Path) -> None:
-    (read_only / "commits" / "decode").rename(read_only.parent / "decode")
-    (read_only / "commits" / "decode").symlink_to(read_only.parent / "decode")
-    report: Any = verify_session(read_only, workers=0, address=None, stream=None)
-    assert [one["file"] for one in report["audit"]["findings"]] == ["commits/decode"]
+    with own_folder(made) as own:
+        assert own is not None, "a session writes there"
 
 
 def test_nodes_that_could_not_write_are_refused(read_only: Path) -> None:

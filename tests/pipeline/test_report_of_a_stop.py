@@ -13,16 +13,16 @@ from pipeline.session.runner import Runner
 from pipeline.session.verifying import verify_session
 from stages.errors import ShardmillError, Stopped
 from tests.conftest import run_small
+from tests.pipeline.few_texts import FEW
 
-UNLEARNED: dict[str, Any] = {"verify": {"learning": False}}
-TOO_MANY: dict[str, Any] = {**UNLEARNED, "tokenizer": {"train": {"vocab_size": 400_000}}}
+TOO_MANY: dict[str, Any] = {**FEW, "tokenizer": {"train": {"vocab_size": 400_000}}}
 
 
 @pytest.fixture(scope="module")
-def passed(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def passed(few_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that passed, to be copied."""
     output = tmp_path_factory.mktemp("passed") / "run"
-    assert run_small(small_corpus, output, until="verify", **UNLEARNED)["passed"]
+    assert run_small(few_texts, output, until="verify", **FEW)["passed"]
     assert "PASS: clm" in page(output)
     return output
 
@@ -41,9 +41,9 @@ def report(output: Path) -> Any:
     return json.loads((output / "report" / "report.json").read_text(encoding="utf-8"))
 
 
-def test_a_run_that_stops_leaves_a_report_that_says_why(small_corpus: Path, tmp_path: Path) -> None:
+def test_a_run_that_stops_leaves_a_report_that_says_why(few_texts: Path, tmp_path: Path) -> None:
     with pytest.raises(ShardmillError, match="vocab_size") as stopped:
-        run_small(small_corpus, tmp_path / "run", until="verify", **TOO_MANY)
+        run_small(few_texts, tmp_path / "run", until="verify", **TOO_MANY)
     found = report(tmp_path / "run")
     assert (found["passed"], found["stopped"]) == (None, str(stopped.value))
     assert found["documents"]["kept"] > 20
@@ -51,16 +51,16 @@ def test_a_run_that_stops_leaves_a_report_that_says_why(small_corpus: Path, tmp_
     assert "vocab_size" in page(tmp_path / "run")
 
 
-def test_no_report_of_before_is_left_when_a_redo_stops(small_corpus: Path, output: Path) -> None:
+def test_no_report_of_before_is_left_when_a_redo_stops(few_texts: Path, output: Path) -> None:
     counted = report(output)["packing"]
     with pytest.raises(ShardmillError, match="--replace"):
-        run_small(small_corpus, output, until="verify", **TOO_MANY)
+        run_small(few_texts, output, until="verify", **TOO_MANY)
     assert "PASS: clm" in page(output), "nothing was done"
     with pytest.raises(ShardmillError, match="vocab_size"):
-        run_small(small_corpus, output, until="verify", replace=True, **TOO_MANY)
+        run_small(few_texts, output, until="verify", replace=True, **TOO_MANY)
     assert "PASS" not in page(output)
     assert report(output)["verify"] == {}
-    assert run_small(small_corpus, output, until="verify", replace=True, **UNLEARNED)["passed"]
+    assert run_small(few_texts, output, until="verify", replace=True, **FEW)["passed"]
     assert "PASS: clm" in page(output)
     assert report(output)["packing"] == counted
 
@@ -100,10 +100,10 @@ def test_a_verification_of_damaged_files_leaves_a_report_that_says_so(output: Pa
     assert "PASS: clm" not in page(output)
 
 
-def test_the_report_of_a_trial_says_that_it_is_one(small_corpus: Path, tmp_path: Path) -> None:
+def test_the_report_of_a_trial_says_that_it_is_one(few_texts: Path, tmp_path: Path) -> None:
     run_file = {
         "name": "trial",
-        "sources": [{"name": "few", "paths": [str(small_corpus / "*.jsonl*")]}],
+        "sources": [{"name": "few", "paths": [str(few_texts / "*.jsonl*")]}],
         "datasets": [{"name": "clm"}],
     }
     found = shardmill.run(run_file, tmp_path / "run", workers=0, limit=15, until="dedup")

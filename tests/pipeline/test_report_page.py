@@ -27,6 +27,7 @@ from pipeline.steps.table import NAMES
 from stages.columns import DropReason
 from stages.filtering.length import EMPTY
 from tests.conftest import small_run
+from tests.pipeline.few_texts import FEW
 
 DATASETS: list[dict[str, Any]] = [
     {"name": "clm"},
@@ -75,11 +76,11 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunFile, Any]:
+def finished(few_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunFile, Any]:
     """A run of several objectives to its end, whose learning is not checked."""
     output = tmp_path_factory.mktemp("page") / "run"
-    file = small_run(datasets=DATASETS, verify={"learning": False})
-    report = run_session(RunRequest(file, small_corpus, output, 0), stream=None)
+    file = small_run(datasets=DATASETS, **FEW)
+    report = run_session(RunRequest(file, few_texts, output, 0), stream=None)
     return output, file, report
 
 
@@ -178,7 +179,7 @@ def test_how_it_was_made_names_what_differs_from_the_defaults(
 ) -> None:
     run, file, report = finished
     made = report["made"]
-    assert made["settings"]["packing.seq_len"] == "256"
+    assert made["settings"]["packing.seq_len"] == "64"
     assert made["settings"]["sources.mixed.id_column"] == "id"
     assert made["settings"]["datasets.mlm.objective.kind"] == "mlm"
     assert "dedup.near" not in made["settings"]

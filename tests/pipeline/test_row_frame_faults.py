@@ -47,9 +47,11 @@ def sign_again(split: Path) -> None:
     write_manifest(split / "dataset.json", Manifest.model_validate(content).signed())
 
 
-def change(split: Path, name: str, changed: Callable[[NDArray[Any], NDArray[Any]], None]) -> None:
-    """Change a column of the first shard, given it and which rows have an end of their own."""
-    folder = split / "epoch-0000" / "00000"
+def change(
+    split: Path, shard: str, name: str, changed: Callable[[NDArray[Any], NDArray[Any]], None]
+) -> None:
+    """Change a column of a shard, given it and which rows have an end of their own."""
+    folder = split / shard
     column, added = np.load(folder / f"{name}.npy"), np.load(folder / "added_end.npy")
     changed(column, np.flatnonzero(added))
     np.save(folder / f"{name}.npy", column)
@@ -103,34 +105,47 @@ def one(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("pair", list(zip(list(FAULTS)[::2], list(FAULTS)[1::2], strict=True)))
 def test_a_planted_fault_is_named_though_the_manifest_vouches_for_it(
-    fault: str, one: Path, tmp_path: Path
+    pair: tuple[str, str], one: Path, tmp_path: Path
 ) -> None:
+    """A fault in each of two shards."""
     run = tmp_path / "run"
     shutil.copytree(one, run)
-    name, plant, check = FAULTS[fault]
-    change(run / "datasets" / "mlm-full" / "train", name, plant)
+    split = run / "datasets" / "mlm-full" / "train"
+    for number, fault in enumerate(pair):
+        name, plant, _ = FAULTS[fault]
+        change(split, f"epoch-0000/{number:05d}", name, plant)
     report: Any = verify_session(run, workers=0, address=None, stream=None)
     assert report["passed"] is False
-    checks = {finding["check"] for finding in report["verify"]["mlm-full"]["findings"]}
-    assert check in checks
+    findings = report["verify"]["mlm-full"]["findings"]
+    for number, fault in enumerate(pair):
+        shard = f"/epoch-0000/{number:05d}/"
+        found = {one["check"] for one in findings if shard in one["file"]}
+        assert FAULTS[fault][2] in found, fault
+    checks = {finding["check"] for finding in findings}
     assert not checks & {"digests", "manifest"}, "signed again: digests pass"
 
 
 def test_a_manifest_that_denies_the_frame_or_miscounts_it_is_named(one: Path, tmp_path: Path) -> None:
-    split = tmp_path / "run" / "datasets" / "mlm-full" / "train"
+    """One manifest of each."""
     shutil.copytree(one, tmp_path / "run")
-    manifest = read_manifest(split)
+    train, validation = (
+        tmp_path / "run" / "datasets" / "mlm-full" / name for name in ("train", "validation")
+    )
+    manifest = read_manifest(validation)
     assert manifest.row_frame is not None
     other = manifest.model_copy(update={"row_frame": {"end": manifest.row_frame["end"]}})
+    write_manifest(validation / "dataset.json", other.signed())
+    manifest = read_manifest(train)
     first, *rest = manifest.shards
     more = first.model_copy(update={"frame_tokens": first.frame_tokens + 1})
     miscounted = manifest.model_copy(update={"shards": (more, *rest)})
-    for changed, check in ((other, "settings"), (miscounted, "token_conservation")):
-        write_manifest(split / "dataset.json", changed.signed())
-        report: Any = verify_session(tmp_path / "run", workers=0, address=None, stream=None)
-        assert check in {finding["check"] for finding in report["verify"]["mlm-full"]["findings"]}
+    write_manifest(train / "dataset.json", miscounted.signed())
+    report: Any = verify_session(tmp_path / "run", workers=0, address=None, stream=None)
+    findings = report["verify"]["mlm-full"]["findings"]
+    for split, check in (("validation", "settings"), ("train", "token_conservation")):
+        assert check in {one["check"] for one in findings if f"/{split}/" in one["file"]}
 
 
 def fingerprints(folder: Path, **changes: Any) -> dict[str, str]:

@@ -52,9 +52,9 @@ from tests.conftest import run_small, small_run
 
 pytestmark = pytest.mark.slow
 
-TRAIN = {"vocab_size": 4096, "sample_size": "384KiB"}
+TRAIN = {"vocab_size": 2048, "sample_size": "128KiB"}
 NORMALISED = {"train": {**TRAIN, "normalization": "nmt_nfkc"}}
-UNIGRAM = {"model": "unigram", "vocab_size": 2048}
+UNIGRAM = {"model": "unigram", "vocab_size": 1536}
 """Of more pieces and text its training takes many seconds."""
 KINDS = {
     "bpe, identity": {"train": TRAIN},

@@ -75,7 +75,7 @@ def test_changed_tables_and_numbers_are_told_with_the_dataset_and_numbers_with_t
     assert {*tables, "commits/shard-clm/_step.json"} <= of_dataset
 
 
-def test_numbers_of_fairness_are_measured_again_by_verify(
+def test_changed_numbers_of_fairness_and_a_signature_and_a_vector_are_told_together(
     signed_run: Path, undo: Undo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: Any = vars(step)["train_tokenizer"]
@@ -87,14 +87,6 @@ def test_numbers_of_fairness_are_measured_again_by_verify(
     language = next(iter(content))
     content[language]["sample"]["tokens"] += 1
     path.write_text(json.dumps(content))
-    sign(signed_run, undo, "tokenizer/fairness.json")
-    audited, _ = told(verify(signed_run))
-    assert "tokenizer/fairness.json" in audited
-
-
-def test_a_changed_signature_and_a_changed_vector_are_told_together(
-    signed_run: Path, undo: Undo
-) -> None:
     signatures = next(signed_run.glob("ingest/s/*/signatures.npy")).relative_to(signed_run).as_posix()
     vectors = "dedup/embeddings/00000.npy"
     for key in (signatures, vectors):
@@ -102,8 +94,9 @@ def test_a_changed_signature_and_a_changed_vector_are_told_together(
         array = np.load(signed_run / key)
         array[0, 0] = array[0, 0] ^ 64
         np.save(signed_run / key, array)
-    sign(signed_run, undo, signatures, vectors)
-    _, of_dataset = told(verify(signed_run))
+    sign(signed_run, undo, "tokenizer/fairness.json", signatures, vectors)
+    audited, of_dataset = told(verify(signed_run))
+    assert "tokenizer/fairness.json" in audited
     assert {signatures, vectors} <= of_dataset
 
 

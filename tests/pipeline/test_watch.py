@@ -4,6 +4,7 @@ Work that takes more than `resources.memory` is given up while it grows, inside 
 run then says leads on; work that does not is left alone.
 """
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,10 +83,6 @@ def grow_beyond_the_bound() -> None:
     assert signal.getsignal(signal.SIGUSR1) is before
 
 
-def test_a_task_that_takes_too_much_is_given_up_while_it_grows() -> None:
-    in_new_process(grow_beyond_the_bound)  # this one may keep what is freed, for earlier tests
-
-
 def fail(work: Workspace, payload: None) -> Held:  # noqa: ARG001  # the signature
     """Get no memory from the system, as under `ulimit -v`."""
     raise MemoryError
@@ -121,10 +119,6 @@ def do_what_fits() -> None:
         record, peak = run_inline(Path(folder), task, limit=limit)
     assert record == {"held": 128 * MIB}
     assert peak < limit
-
-
-def test_a_task_that_fits_is_left_alone() -> None:
-    in_new_process(do_what_fits)  # in this one, earlier tests may hold as much as there is room
 
 
 def test_in_a_thread_without_signals_a_task_is_done_as_it_is(tmp_path: Path) -> None:
@@ -164,20 +158,38 @@ def watch_growth() -> None:
         assert len(held) == 64 * MIB
 
 
-def in_new_process(function: Callable[[], None]) -> None:
-    """Call a function of this module in a process that has nothing else to give back meanwhile."""
-    program = f"from tests.pipeline.test_watch import {function.__name__} as f; f(); print('done')"
-    command = [sys.executable, "-c", program]
+IN_A_NEW_PROCESS: dict[str, Callable[[], None]] = {
+    "a watch gives the peak since one was begun": watch_a_peak,
+    "growth is seen between two looks at all processes": watch_growth,
+    "a task that fits is left alone": do_what_fits,
+    "a task that takes too much is given up while it grows": grow_beyond_the_bound,
+}
+"""This one may hold much of earlier tests, or keep what is freed."""
+
+
+def try_each() -> None:
+    """Print what each of these tests fails with, if it does."""
+    said = {}
+    for name, function in IN_A_NEW_PROCESS.items():
+        try:
+            function()
+        except BaseException:  # noqa: BLE001  # of any kind; it is told
+            said[name] = traceback.format_exc()
+    sys.stdout.write(json.dumps(said))
+
+
+@pytest.fixture(scope="module")
+def failed() -> dict[str, str]:
+    """What they fail with in one process that has nothing else to give back meanwhile."""
+    command = [sys.executable, "-c", "from tests.pipeline.test_watch import try_each; try_each()"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout == "done\n", done.stderr
+    assert done.stdout, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_a_watch_gives_the_peak_since_one_was_begun() -> None:
-    in_new_process(watch_a_peak)
-
-
-def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
-    in_new_process(watch_growth)
+@pytest.mark.parametrize("name", IN_A_NEW_PROCESS)
+def test_in_a_new_process(name: str, failed: dict[str, str]) -> None:
+    assert failed.get(name) is None, failed[name]
 
 
 def test_a_unit_is_named_with_its_file() -> None:

@@ -84,7 +84,7 @@ def refuse(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signatu
 
 def refuse_late(work: Workspace, payload: Any) -> Who:
     """Raise an error of ours, after those that are raised at once."""
-    time.sleep(1.0)
+    time.sleep(0.5)
     return refuse(work, payload)
 
 
@@ -94,13 +94,13 @@ def stumble(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signat
 
 
 def nap(work: Workspace, payload: Any) -> Who:
-    """Take half a second."""
-    time.sleep(0.5)
+    """Take a while."""
+    time.sleep(0.3)
     return say_who(work, payload)
 
 
 def nap_alone(work: Workspace, payload: Any) -> Who:
-    """Take half a second, in which no other such task may run."""
+    """Take a while, in which no other such task may run."""
     held = work.path("napping")
     held.touch(exist_ok=False)
     who = nap(work, payload)

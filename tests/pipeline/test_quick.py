@@ -245,7 +245,7 @@ def test_a_target_that_holds_another_export_is_refused_before_the_run(finished: 
 def test_files_that_came_later_are_refused(finished: Path) -> None:
     (finished / "texts" / "c.jsonl").write_text('{"text": "a text that came later"}\n')
     before = contents(finished / "out")
-    with pytest.raises(ConfigError, match="made without 1 of the files .*would not hold their rows"):
+    with pytest.raises(ConfigError, match=r"made without 1 of the files .*would not hold their rows"):
         quick()
     assert contents(finished / "out") == before
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from damaged_files import GOOD, alarms, campaign, spread
+from damaged_files import FILE, GOOD, alarms, campaign, spread, together
 from damaged_run import OBJECTIVES, make_run
 from file_damages import (
     LOST,
@@ -26,11 +26,12 @@ from file_damages import (
 )
 
 from pipeline.session.session import RunRequest
+from pipeline.session.verifying import verify_session
 from stages.objectives.table import KINDS
 from stages.store.digests import digest_file
 from stages.store.drawn import read_drawn
 from stages.store.manifest import MANIFEST_NAME, read_manifest
-from tests.campaign import some_of
+from tests.campaign import FULL
 from tests.conftest import digests
 
 DAMAGES = (*OF_FILES, *OF_TABLES)
@@ -80,7 +81,7 @@ def test_every_kind_every_file_and_every_table_has_its_damages(
 def some_of_each(cases: list[Case]) -> Iterator[Case]:
     """Yield cases of each damage, of tables that are vouched for again those of each kind."""
     for damage in OF_FILES:
-        yield from spread([case for case in cases if case.damage == damage], 3)
+        yield from spread([case for case in cases if case.damage == damage], 3 if FULL else 1)
     of_tables = [case for case in cases if case.damage in OF_TABLES]
     places = {(case.damage, case.key.split("/")[0], Path(case.key).name): case for case in of_tables}
     yield from places.values()
@@ -121,19 +122,34 @@ def _vouched_for(run: Path, changed: set[str]) -> None:
                     assert digest == digest_file((run / key).parent / shard.path / name)
 
 
-def test_a_damaged_file_is_named(request_: RunRequest, cases: list[Case]) -> None:
-    chosen = some_of(DAMAGES, 4)
-    some = [
-        case
+def one_of_each(cases: list[Case]) -> list[Case]:
+    """Return a case of each damage, each at another place of the run."""
+    return [
+        spread([case for case in cases if case.damage == damage], len(DAMAGES))[number]
         for number, damage in enumerate(DAMAGES)
-        if damage in chosen
-        for case in spread([case for case in cases if case.damage == damage], len(DAMAGES))[number:][:1]
     ]
-    assert len(some) == len(chosen)
+
+
+def test_each_of_several_damaged_files_is_named(request_: RunRequest, cases: list[Case]) -> None:
+    some = one_of_each(cases)
+    assert len({case.step for case in some}) == len(some)
+    found = list(together(request_, some))
+    assert [said for said in found if said.outcome != FILE] == []
+    assert [said.by for said in found] == ["run"] * 2 + ["verify"] * len(some)
+
+
+@pytest.mark.campaign
+def test_a_damaged_file_is_named(request_: RunRequest, cases: list[Case]) -> None:
+    some = one_of_each(cases)
     found = list(campaign(request_, some, command=0))
     assert [said for said in found if said.outcome not in GOOD] == []
     assert len(found) >= len(some)
 
 
 def test_nothing_is_said_of_a_sound_run(request_: RunRequest) -> None:
-    assert alarms(request_.output.parent, [1]) == []
+    assert verify_session(request_.output, workers=0, address=None, stream=None)["passed"]
+
+
+@pytest.mark.campaign
+def test_nothing_is_said_of_a_run_with_another_seed(tmp_path: Path) -> None:
+    assert alarms(tmp_path, [2]) == []

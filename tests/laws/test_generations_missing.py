@@ -4,6 +4,7 @@ What a generation removed as a copy may stand in an earlier one alone. A folder 
 generations is the run before it grew, and is accepted.
 """
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -15,13 +16,13 @@ import pytest
 import shardmill
 from stages.errors import FormatError
 from tests.called import called
-from tests.campaign import some_of
+from tests.campaign import FULL, some_of
 from tests.unpacked_runs import generation_of as place
 from tests.unpacked_runs import unpack_run
 
 NUMBERS = (1, 2, 3)
 SUBSETS = [set(some) for size in (1, 2, 3) for some in combinations(NUMBERS, size)]
-TAILS = [{3}, {2, 3}, {1, 2, 3}]
+TAILS = [{3}, {1, 2, 3}, {2, 3}]
 COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan", "run.toml", "--output", "out"),
     "run": ("run", "run.toml", "--output", "out", "--workers", "0"),
@@ -65,7 +66,7 @@ def test_a_folder_with_a_gap_is_refused_by_number(gone: set[int], copied: Path) 
     assert_refused(copied, min(gone))
 
 
-@pytest.mark.parametrize("gone", TAILS, ids=str)
+@pytest.mark.parametrize("gone", TAILS if FULL else TAILS[:2], ids=str)
 def test_a_folder_without_its_last_generations_is_the_run_before_it_grew(
     gone: set[int], copied: Path
 ) -> None:
@@ -126,13 +127,7 @@ def test_a_generation_in_the_place_of_another_is_refused_by_number(
 
 
 def test_a_generation_of_another_run_is_refused(copied: Path, tmp_path: Path) -> None:
-    other = unpack_run("grown", tmp_path)
-    run = other / "run.toml"
-    run.write_text(run.read_text("utf-8").replace("min_chars = 1", "min_chars = 2"), encoding="utf-8")
-    shutil.rmtree(other / "out")
-    assert called(*COMMANDS["run"], cwd=other).returncode == 0
-    (other / "in" / "new.jsonl").write_text('{"id": "new", "text": "a new line of text"}\n', "utf-8")
-    assert called(*COMMANDS["run"], cwd=other).returncode == 0
+    other = unpack_run("small_month", tmp_path)
     shutil.rmtree(place(copied, 1))
     shutil.copytree(place(other, 1), place(copied, 1))
     assert_refused(copied, 1, loader=False)
@@ -142,7 +137,9 @@ def test_replace_makes_one_run_of_a_folder_with_a_gap(copied: Path) -> None:
     shutil.rmtree(place(copied, 1))
     assert called(*COMMANDS["run"], "--replace", cwd=copied).returncode == 0
     assert not (copied / "out" / "generations").exists()
-    assert called(*COMMANDS["verify"], cwd=copied).returncode == 0
+    steps = json.loads(called(*COMMANDS["plan"], "--json", cwd=copied).stdout)
+    assert {one["state"] for one in steps} == {"done"}, "all of it is in its place"
+    assert len(shardmill.open_dataset(copied / "out" / "datasets" / "clm")) > 0
 
 
 def test_one_generation_and_the_first_ones_open_without_the_others(copied: Path) -> None:

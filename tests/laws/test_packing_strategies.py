@@ -57,7 +57,7 @@ DATASETS: list[dict[str, Any]] = [
 SETTINGS: dict[str, Any] = {
     "sources": [*SOURCES, QUESTIONS],
     "datasets": DATASETS,
-    "packing": {"seq_len": 128, "shards": 2},
+    "packing": {"seq_len": 128, "shards": 1},
     "tokenizer": {"train": {"vocab_size": 2048}},
     "verify": {"learning": False},
 }
@@ -67,7 +67,7 @@ SETTINGS: dict[str, Any] = {
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents of one section and of three, and pairs of a short question with a short answer."""
     folder = tmp_path_factory.mktemp("strategies")
-    (folder / "a.jsonl").write_bytes(b"\n".join(bundled_lines("text/*", 12)))
+    (folder / "a.jsonl").write_bytes(b"\n".join(bundled_lines("text/*", 6)))
     write_sections(folder / "sections", [])
     (folder / "questions").mkdir()
     draws = np.random.default_rng(3)

@@ -1,14 +1,17 @@
 """A folder of documents that grows: its files, the run over it, and what stays of it."""
 
 import json
+import shutil
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from tests.conftest import bundled_lines
 from tests.laws.tiny_run import tiny_run
 
+MIX: dict[str, Any] = {"mix": {"language_alpha": 0.5}}
 VOLATILE = {
     "lock",
     "log.jsonl",
@@ -60,6 +63,36 @@ def make_first(folder: Path) -> None:
     """Make a folder of 14 documents and the finished run over it, for `made_once`."""
     write(folder, "a.jsonl", lines()[:14])
     run_session(request_of(folder), stream=None)
+
+
+def second_dump() -> list[bytes]:
+    """Return new documents, copies of two old ones, and near-duplicates of twelve old ones."""
+    known = lines()
+    near = [renamed(line, f"near{n}", added=" and more") for n, line in enumerate(known[:12])]
+    return [*known[14:22], *near, renamed(known[3], "copy3"), renamed(known[0], "copy0")]
+
+
+def make_grown(first: Path, folder: Path) -> None:
+    """Make a copy of the first folder, and two generations: new documents, repeats, near-duplicates."""
+    shutil.copytree(first, folder)
+    run, known = folder / "run", lines()
+    run_session(request_of(folder), stream=None)  # which scans the copied file
+    before = content_of(run)
+    write(folder, "b.jsonl", second_dump())
+    run_session(request_of(folder), stream=None)
+    assert content_of(run) == before
+    second = content_of(run / "generations" / "0001")
+    write(folder, "c.jsonl", [*known[22:], renamed(known[15], "copy15")])
+    run_session(request_of(folder), stream=None)
+    assert content_of(run) == before
+    assert content_of(run / "generations" / "0001") == second
+
+
+def make_mixed(folder: Path) -> None:
+    """Make another folder with a run and a generation of it, both with a mix."""
+    for name, documents in (("a.jsonl", lines()[:8]), ("b.jsonl", lines()[14:20])):
+        write(folder, name, documents)
+        run_session(request_of(folder, **MIX), stream=None)
 
 
 def content_of(folder: Path) -> dict[str, str]:

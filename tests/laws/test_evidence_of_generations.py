@@ -15,12 +15,10 @@ from pipeline.session.session import RunRequest, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state import read_only
 from stages.errors import ConfigError
-from tests.laws.grown_folders import content_of, lines, make_first, request_of, write
+from tests.laws.grown_folders import MIX, content_of, lines, make_first, make_mixed, request_of, write
 from tests.made_once import MadeOnce
 
 pytestmark = pytest.mark.slow
-
-MIX: dict[str, Any] = {"mix": {"language_alpha": 0.5}}
 
 
 def verified(run: Path) -> Mapping[str, Any]:
@@ -55,13 +53,9 @@ def sound(against: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grown(made_once: MadeOnce) -> Path:
     """A folder with a run and a generation of it, both with a mix."""
-    folder = tmp_path_factory.mktemp("later") / "in"
-    for name, documents in (("a.jsonl", lines()[:8]), ("b.jsonl", lines()[14:20])):
-        write(folder, name, documents)
-        run_session(request_of(folder, **MIX), stream=None)
-    return folder
+    return made_once(make_mixed)
 
 
 @contextmanager
@@ -125,9 +119,9 @@ def test_numbers_of_a_mix_are_counted_again(against: Path, sound: Mapping[str, A
 
 
 def test_a_later_generation_with_a_mix_is_made_again_as_it_was(
-    grown: Path, monkeypatch: pytest.MonkeyPatch
+    copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = grown / "run"
+    run = copied / "run"
     report = verified(run)
     assert report["passed"], report
     (later,) = report["generations"].values()

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,17 @@ from stages.loading.batches import Batches
 from stages.loading.blend import Blend
 from stages.loading.grown import GrownDataset
 from stages.loading.split_reader import MAX_OPEN_SHARDS
-from tests.laws.grown_folders import content_of, grown_run, lines, make_first, renamed, request_of, write
+from tests.laws.grown_folders import (
+    content_of,
+    grown_run,
+    lines,
+    make_first,
+    make_grown,
+    renamed,
+    request_of,
+    second_dump,
+    write,
+)
 from tests.made_once import MadeOnce
 
 pytestmark = pytest.mark.slow
@@ -41,27 +52,9 @@ def begun(first: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def grown(first: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run and two generations: new documents, repeats, near-duplicates of old ones."""
-    folder = Path(shutil.copytree(first, tmp_path_factory.mktemp("grown") / "input"))
-    run_session(request_of(folder), stream=None)  # which scans the copied file
-    before, known = content_of(folder / "run"), lines()
-    write(folder, "b.jsonl", second_dump())
-    run_session(request_of(folder), stream=None)
-    assert content_of(folder / "run") == before
-    second = content_of(folder / "run" / "generations" / "0001")
-    write(folder, "c.jsonl", [*known[22:], renamed(known[15], "copy15")])
-    run_session(request_of(folder), stream=None)
-    assert content_of(folder / "run") == before
-    assert content_of(folder / "run" / "generations" / "0001") == second
-    return folder
-
-
-def second_dump() -> list[bytes]:
-    """Return new documents, copies of two old ones, and near-duplicates of twelve old ones."""
-    known = lines()
-    near = [renamed(line, f"near{n}", added=" and more") for n, line in enumerate(known[:12])]
-    return [*known[14:22], *near, renamed(known[3], "copy3"), renamed(known[0], "copy0")]
+def grown(first: Path, made_once: MadeOnce) -> Path:
+    """The first folder with two generations, to be read."""
+    return made_once(partial(make_grown, first))
 
 
 def removed_of(run: Path) -> dict[str, dict[str, object]]:
@@ -95,14 +88,14 @@ def test_a_generation_has_the_tokenizer_of_the_first_and_a_seed_of_its_own(grown
 
 @pytest.mark.parametrize("call", [plan_session, lambda request: run_session(request, stream=None)])
 def test_a_source_under_another_name_is_asked_about_and_nothing_changes(
-    call: Callable[[RunRequest], object], grown: Path
+    call: Callable[[RunRequest], object], copied: Path
 ) -> None:
-    run, before = grown / "run", content_of(grown / "run")
+    run, before = copied / "run", content_of(copied / "run")
     source = {"name": "t", "paths": ["*.jsonl"], "language": {"column": "lang"}, "id_column": "name"}
     with pytest.raises(
         ConfigError, match=r"was s renamed to t\? .*write name = 's' again, or use --replace"
     ):
-        call(request_of(grown, sources=[source]))
+        call(request_of(copied, sources=[source]))
     assert content_of(run) == before
 
 
@@ -150,12 +143,12 @@ def test_files_are_mapped_as_many_times_fewer_as_there_are_parts(grown: Path) ->
     assert bounds == [MAX_OPEN_SHARDS // 6] * 3
 
 
-def test_plan_says_what_is_new(grown: Path) -> None:
+def test_plan_says_what_is_new(grown: Path, copied: Path) -> None:
     steps = plan_session(request_of(grown))
     assert {step.state for step in steps} == {State.DONE}
     assert {step.step.name.split("/")[0] for step in steps} >= {"ingest", "generations"}
     with pytest.raises(ConfigError, match="holds a run of another config"):
-        run_session(request_of(grown, seed=9), stream=None)
+        run_session(request_of(copied, seed=9), stream=None)
 
 
 def test_a_generation_that_was_stopped_is_resumed(

@@ -68,7 +68,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents of one section and of three, and pairs of a short question with a short answer."""
     folder = tmp_path_factory.mktemp("strategies")
     (folder / "a.jsonl").write_bytes(b"\n".join(bundled_lines("text/*", 6)))
-    write_sections(folder / "sections", [])
+    write_sections(folder / "sections", [], each=5)
     (folder / "questions").mkdir()
     draws = np.random.default_rng(3)
     words = " ".join(json.loads(line)["text"] for line in bundled_lines("text/*", 2)).split()

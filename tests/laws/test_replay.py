@@ -326,7 +326,7 @@ def test_dialogues_and_columns_that_go_along_are_replayed_with_what_is_learned_o
     (tmp_path / "own.jsonl").write_bytes(write_lines(list(dialogues(60))[40:]))
     old = chat_run("chatml", datasets=TURNS)
     old["sources"].append(texts)
-    earlier = RunRequest(RunFile.model_validate(old), tmp_path, tmp_path / "old", 0, until="shard")
+    earlier = RunRequest(RunFile.model_validate(old), tmp_path, tmp_path / "old", 0)
     run_session(earlier, stream=None)
     new = chat_run("chatml", datasets=TURNS, seed=8)
     new["sources"][0] |= {"name": "mine", "paths": ["own.jsonl"]}

@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents of three sections."""
     folder = tmp_path_factory.mktemp("sections")
-    write_sections(folder / "sections", [])
+    write_sections(folder / "sections", [], each=5)
     return folder
 
 

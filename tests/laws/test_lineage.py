@@ -9,6 +9,7 @@ import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,21 @@ from pipeline.steps.lineage import KEEPING, digest_of
 from stages.errors import ConfigError, FormatError
 from stages.store.manifest import read_manifest
 from tests.called import called
-from tests.laws.grown_folders import MIX, make_first, make_grown, make_mixed, request_of, write
+from tests.laws.grown_folders import (
+    MIX,
+    lines,
+    make_first,
+    make_grown,
+    make_mixed,
+    renamed,
+    request_of,
+    write,
+)
 from tests.made_once import MadeOnce
 from tests.unpacked_runs import unpack_run
 
 NUMBERS = (1, 2)
-NOTHING: dict[str, object] = {"dedup": {"exact": False, "near": False}}
+NOTHING: dict[str, Any] = {"dedup": {"exact": False, "near": False}}
 
 
 def place(folder: Path, number: int) -> Path:
@@ -49,7 +59,7 @@ def foreign(made_once: MadeOnce) -> Path:
     return made_once(make_mixed)
 
 
-def assert_refused(folder: Path, number: int, **changes: object) -> None:
+def assert_refused(folder: Path, number: int, **changes: Any) -> None:
     """Hold the loader, `status`, `verify` and `run` to refusing a folder by a generation's number."""
     named = f"generation {number:04d} "
     with pytest.raises(FormatError, match=named):
@@ -111,12 +121,11 @@ def test_a_generation_of_another_run_is_refused(copied: Path, foreign: Path) -> 
 
 @pytest.mark.campaign
 def test_without_deduplication_too(tmp_path: Path) -> None:
-    folders = {name: tmp_path / name for name in ("one", "other")}
-    for name, folder in folders.items():
-        for file in "ab":
-            text = f"{name} has a text of some words in {file}, and of no others"
-            documents = [{"text": f"{text}: {n}", "name": f"{file}{n}", "lang": "en"} for n in range(40)]
-            write(folder, f"{file}.jsonl", [json.dumps(one).encode() for one in documents])
+    known, folders = lines(), {added: tmp_path / f"run{added}" for added in ("", " more")}
+    for added, folder in folders.items():
+        texts = [renamed(line, f"n{n}", added=added) for n, line in enumerate(known)]
+        for name, documents in (("a.jsonl", texts[:8]), ("b.jsonl", texts[14:20])):
+            write(folder, name, documents)
             run_session(request_of(folder, **NOTHING), stream=None)
     one, other = folders.values()
     shutil.rmtree(place(one, 1))
@@ -146,7 +155,7 @@ def test_verify_holds_a_dataset_to_what_the_run_decided(copied: Path) -> None:
         assert {one["file"] for one in found} == {f"datasets/mlm/{split}/dataset.json"}, findings
 
 
-def remade(folder: Path, **changes: object) -> list[str]:
+def remade(folder: Path, **changes: Any) -> list[str]:
     """Return the digests after datasets were made again."""
     run_session(replace(request_of(folder, **changes), replace=True), stream=None)
     return digests(folder)

@@ -24,7 +24,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -88,6 +88,26 @@ def campaign(request: RunRequest, cases: Sequence[Case], *, command: int = _COMM
                 yield _said(case, "verify", *_called(lambda: _verify(request.output)))
             else:
                 yield _said(case, "command", *_commanded(request.output))
+
+
+def together(request: RunRequest, cases: Sequence[Case]) -> Iterator[Said]:
+    """Damage files of several steps at once; one run and one verification have to name each of them.
+
+    Args:
+        request: of the run.
+        cases: the damages; a run says nothing of those that only a verification reads.
+    """
+    output, by_run = request.output, [case for case in cases if case.damage in (DELETED, CUT)]
+    with _kept(output), ExitStack() as damages:
+        for by, some, call in (
+            ("run", by_run, lambda: run_session(request, stream=None)),
+            ("verify", [case for case in cases if case not in by_run], lambda: _verify(output)),
+        ):
+            for case in some:
+                damages.enter_context(damaged(output, case))
+            wrong, text = _called(call)
+            named = by_run if by == "run" else cases
+            yield from [_said(case, by, wrong, text) for case in named]
 
 
 def _run(case: Case, request: RunRequest, undo: Undo) -> Said:

@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {
     "ingest": {"min_chars": 20},
     "verify": {"learning": False},
 }
-FILES = 60
+FILES = 36
 """Of each source."""
 PLACE = STORED_DOCUMENTS.get_field_index("path")
 
@@ -129,7 +129,7 @@ def test_each_file_is_covered_by_one_unit(bundled: Path) -> None:
 def test_a_file_that_came_is_read_with_its_neighbours_alone(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles, "MEAN_FILES", 10)
+    monkeypatch.setattr(bundles, "MEAN_FILES", 6)
     own = Path(shutil.copytree(corpus, tmp_path / "corpus"))
     run_small(own, tmp_path / "run", until="ingest", **OPTIONS)
     units, before = count_units(tmp_path / "run"), len(list(read_log(tmp_path / "run")))

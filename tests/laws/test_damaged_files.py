@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from damaged_files import GOOD, alarms, campaign, spread
+from damaged_files import FILE, GOOD, alarms, campaign, spread, together
 
 from pipeline.session.session import RunRequest
+from pipeline.session.verifying import verify_session
 from stages.objectives.table import KINDS
 from stages.store.digests import digest_file
 from stages.store.drawn import read_drawn
 from stages.store.manifest import MANIFEST_NAME, read_manifest
-from tests.campaign import some_of
+from tests.campaign import FULL
 from tests.conftest import digests
 from tests.material.damaged_run import OBJECTIVES, make_run
 from tests.material.file_damages import (
@@ -39,7 +40,10 @@ OWN = ("report", "verify", "tmp")
 
 
 @pytest.fixture(scope="module")
-def request_(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
+def request_(
+    few_redrawn: None,  # noqa: ARG001  # must be in place
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunRequest:
     """A finished run with a dataset of every kind."""
     return make_run(tmp_path_factory.mktemp("damaged"), seed=1)
 
@@ -80,10 +84,10 @@ def test_every_kind_every_file_and_every_table_has_its_damages(
 def some_of_each(cases: list[Case]) -> Iterator[Case]:
     """Yield cases of each damage, of tables that are vouched for again those of each kind."""
     for damage in OF_FILES:
-        yield from spread([case for case in cases if case.damage == damage], 3)
+        yield from spread([case for case in cases if case.damage == damage], 3 if FULL else 1)
     of_tables = [case for case in cases if case.damage in OF_TABLES]
     places = {(case.damage, case.key.split("/")[0], Path(case.key).name): case for case in of_tables}
-    yield from places.values()
+    yield from places.values() if FULL else spread([*places.values()], 6)
 
 
 def test_a_damage_changes_its_files_and_is_undone_to_the_byte(
@@ -121,19 +125,34 @@ def _vouched_for(run: Path, changed: set[str]) -> None:
                     assert digest == digest_file((run / key).parent / shard.path / name)
 
 
-def test_a_damaged_file_is_named(request_: RunRequest, cases: list[Case]) -> None:
-    chosen = some_of(DAMAGES, 4)
-    some = [
-        case
+def one_of_each(cases: list[Case]) -> list[Case]:
+    """Return a case of each damage, each at another place of the run."""
+    return [
+        spread([case for case in cases if case.damage == damage], len(DAMAGES))[number]
         for number, damage in enumerate(DAMAGES)
-        if damage in chosen
-        for case in spread([case for case in cases if case.damage == damage], len(DAMAGES))[number:][:1]
     ]
-    assert len(some) == len(chosen)
+
+
+def test_each_of_several_damaged_files_is_named(request_: RunRequest, cases: list[Case]) -> None:
+    some = one_of_each(cases)
+    assert len({case.step for case in some}) == len(some)
+    found = list(together(request_, some))
+    assert [said for said in found if said.outcome != FILE] == []
+    assert [said.by for said in found] == ["run"] * 2 + ["verify"] * len(some)
+
+
+@pytest.mark.campaign
+def test_a_damaged_file_is_named(request_: RunRequest, cases: list[Case]) -> None:
+    some = one_of_each(cases)
     found = list(campaign(request_, some, command=0))
     assert [said for said in found if said.outcome not in GOOD] == []
     assert len(found) >= len(some)
 
 
 def test_nothing_is_said_of_a_sound_run(request_: RunRequest) -> None:
-    assert alarms(request_) == []
+    assert verify_session(request_.output, workers=0, address=None, stream=None)["passed"]
+
+
+@pytest.mark.campaign
+def test_nothing_is_said_of_a_run_with_another_seed(tmp_path: Path) -> None:
+    assert alarms(make_run(tmp_path, seed=2)) == []

@@ -3,21 +3,22 @@
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.session.session import run_session
+from pipeline.session.session import RunRequest, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state import read_only
-from tests.laws.test_generations import lines, request_of, write
+from stages.errors import ConfigError
+from tests.laws.grown_folders import MIX, content_of, lines, make_first, make_mixed, request_of, write
+from tests.made_once import MadeOnce
 from tests.material.commit_seals import vouched
 from tests.material.file_damages import Undo
 
 pytestmark = pytest.mark.slow
-
-MIX: dict[str, Any] = {"mix": {"language_alpha": 0.5}}
 
 
 def verified(run: Path) -> Mapping[str, Any]:
@@ -30,17 +31,31 @@ def steps_made_again(report: Mapping[str, Any]) -> set[str]:
     return {one["what"].partition(":")[0] for one in report["evidence"]["looked"]}
 
 
+def request_against(folder: Path) -> RunRequest:
+    """Return a call of the run that is deduplicated against the one beside it."""
+    return request_of(folder / "new", dedup={"against": ["../old/run"]}, **MIX)
+
+
 @pytest.fixture(scope="module")
-def against(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def against(made_once: MadeOnce, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run, and one that was deduplicated against it."""
     folder = tmp_path_factory.mktemp("against")
-    known = lines()
-    write(folder / "old", "a.jsonl", known[:14])
-    run_session(request_of(folder / "old"), stream=None)
-    write(folder / "new", "b.jsonl", known[6:24])
-    request = request_of(folder / "new", dedup={"against": ["../old/run"]}, **MIX)
-    run_session(request, stream=None)
+    shutil.copytree(made_once(make_first), folder / "old")
+    write(folder / "new", "b.jsonl", lines()[6:24])
+    run_session(request_against(folder), stream=None)
     return folder
+
+
+@pytest.fixture(scope="module")
+def sound(against: Path) -> Mapping[str, Any]:
+    """What verify says of the latter."""
+    return verified(against / "new/run")
+
+
+@pytest.fixture(scope="module")
+def grown(made_once: MadeOnce) -> Path:
+    """A folder with a run and a generation of it, both with a mix."""
+    return made_once(make_mixed)
 
 
 @contextmanager
@@ -55,72 +70,69 @@ def set_aside(folder: Path) -> Iterator[None]:
 
 
 def test_what_was_compared_with_an_earlier_run_is_compared_again_while_it_is_there(
-    against: Path,
+    against: Path, sound: Mapping[str, Any]
 ) -> None:
-    report = verified(against / "new/run")
-    assert report["passed"]
-    assert "dedup" in steps_made_again(report)
+    run = against / "new/run"
+    assert sound["passed"]
+    assert "dedup" in steps_made_again(sound)
+    before = made_of(run)
     with set_aside(against):
-        without = verified(against / "new/run")
+        run_session(request_against(against), stream=None)
+        without = verified(run)
+        assert made_of(run) == before, "a finished run stands"
+        with pytest.raises(ConfigError, match="holds no run"):
+            run_session(replace(request_against(against), output=against / "other"), stream=None)
     assert without["passed"]
     assert "dedup" not in steps_made_again(without)
 
 
-def test_another_run_in_the_place_of_an_earlier_one_is_no_witness(against: Path, tmp_path: Path) -> None:
-    write(tmp_path / "other", "a.jsonl", lines()[20:30])
-    run_session(request_of(tmp_path / "other"), stream=None)
+def made_of(run: Path) -> dict[str, str]:
+    """Return the digest of every file but of those that say which earlier runs are there."""
+    aside = ("verify", "run.json", "commits/decode")
+    return {
+        name: digest for name, digest in content_of(run).items() if not any(one in name for one in aside)
+    }
+
+
+def test_another_run_in_the_place_of_an_earlier_one_is_no_witness(against: Path, grown: Path) -> None:
     with set_aside(against):
-        shutil.copytree(tmp_path / "other", against / "old")
+        shutil.copytree(grown, against / "old")
         report = verified(against / "new/run")
     assert report["passed"], report["audit"]
     assert "dedup" not in steps_made_again(report)
 
 
-def test_numbers_of_a_mix_are_counted_again(against: Path) -> None:
-    run = against / "new/run"
-    (mix,) = (one for one in steps_made_again(verified(run)) if one.startswith("mix"))
+def test_numbers_of_a_mix_are_counted_again(against: Path, sound: Mapping[str, Any]) -> None:
+    run, undo = against / "new/run", Undo(against / "new/run")
+    (mix,) = (one for one in steps_made_again(sound) if one.startswith("mix"))
     units = sorted((run / "commits" / mix).glob("count-*.json"))
     assert units
-    for unit in units:
-        undo, place = Undo(run), f"commits/{mix}/{unit.name}"
 
-        def more(record: Any) -> Any:
-            return (
-                record | {"unweighted": record["unweighted"] + 1} if "unweighted" in record else record
-            )
+    def more(record: Any) -> Any:
+        return record | {"unweighted": record["unweighted"] + 1} if "unweighted" in record else record
 
-        for path, data in vouched(run, set(), record=more).items():
-            undo.write(path, data)
-        report = verified(run)
-        undo.undo()
-        assert any(place in str(one) for one in report["verify"]["mlm"]["findings"]), report["verify"]
+    for path, data in vouched(run, set(), record=more).items():
+        undo.write(path, data)
+    findings = str(verified(run)["verify"]["mlm"]["findings"])
+    undo.undo()
+    assert [unit.name for unit in units if f"commits/{mix}/{unit.name}" not in findings] == []
 
 
-def test_a_later_generation_with_a_mix_is_made_again_as_it_was(tmp_path: Path) -> None:
-    known = lines()
-    write(tmp_path / "in", "a.jsonl", known[:14])
-    run_session(request_of(tmp_path / "in", **MIX), stream=None)
-    write(tmp_path / "in", "b.jsonl", known[14:24])
-    run_session(request_of(tmp_path / "in", **MIX), stream=None)
-    report = verified(tmp_path / "in/run")
-    assert report["passed"], report
-    later = report["generations"]["0001"]
-    assert {"dedup", "mix-mlm"} <= steps_made_again(later)
-
-
-def test_a_folder_that_can_only_be_read_has_the_sums_of_this_verification(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_later_generation_with_a_mix_is_made_again_as_it_was(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, documents in (("a.jsonl", lines()[:14]), ("b.jsonl", lines()[14:24])):
-        write(tmp_path / "in", name, documents)
-        run_session(request_of(tmp_path / "in", **MIX), stream=None)
-    run = tmp_path / "in/run"
-    (wanted,) = (one["whole"] for one in verified(run)["generations"].values())
+    run = copied / "run"
+    report = verified(run)
+    assert report["passed"], report
+    (later,) = report["generations"].values()
+    assert {"dedup", "mix-mlm"} <= steps_made_again(later)
+    wanted = later["whole"]
     assert wanted["mlm"]["generations"] == 2
     verdict = run / "commits" / "verify-mlm" / "_step.json"
     verdict.write_bytes(verdict.read_bytes()[:-20])  # an old verdict: it is made anew, and not kept
     monkeypatch.setattr(read_only, "can_write", lambda _: False)
-    assert [one["whole"] for one in verified(run)["generations"].values()] == [wanted]
+    (again,) = verified(run)["generations"].values()
+    assert again["whole"] == wanted, "a folder that can only be read has the sums of this verification"
 
 
 def test_words_for_people_are_not_compared(against: Path) -> None:

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,99 +15,46 @@ import shardmill
 from pipeline.engine.tasks import Worker
 from pipeline.planning.earlier import open_earlier
 from pipeline.planning.plan import State
-from pipeline.run_file.config import RunFile
 from pipeline.session.request import generation_requests
 from pipeline.session.session import RunRequest, decides_anew, plan_session, run_session
-from pipeline.session.verifying import verify_session
 from pipeline.steps.earlier import ORDER
 from stages.errors import ConfigError, DataError, FormatError, Interrupted
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend
 from stages.loading.grown import GrownDataset
 from stages.loading.split_reader import MAX_OPEN_SHARDS
-from tests.conftest import bundled_lines
-from tests.laws.tiny_run import tiny_run
+from tests.laws.grown_folders import (
+    content_of,
+    grown_run,
+    lines,
+    make_first,
+    make_grown,
+    renamed,
+    request_of,
+    second_dump,
+    write,
+)
+from tests.made_once import MadeOnce
 
 pytestmark = pytest.mark.slow
 
-VOLATILE = {
-    "lock",
-    "log.jsonl",
-    "status.json",
-    "metrics.prom",
-    "report/report.json",
-    "report/index.html",
-}
+
+@pytest.fixture(scope="module")
+def first(made_once: MadeOnce) -> Path:
+    """A folder of 14 documents and a finished run over it, to be copied or to be read."""
+    return made_once(make_first)
 
 
-def lines() -> list[bytes]:
-    """Return bundled documents, each with a name of its own."""
-    texts = [json.loads(line) for line in bundled_lines("text/*", 14)[:14]]
-    texts += [json.loads(line) for line in bundled_lines("code/*", 20)[:20]]
-    return [
-        json.dumps({**one, "name": f"n{number}"}, ensure_ascii=False).encode()
-        for number, one in enumerate(texts)
-    ]
-
-
-def renamed(line: bytes, name: str, *, added: str = "") -> bytes:
-    """Return a document again, under another name."""
-    document = json.loads(line)
-    text = document["text"] + added
-    return json.dumps({**document, "text": text, "name": name}, ensure_ascii=False).encode()
-
-
-def grown_run(**changes: object) -> RunFile:
-    """Return the run over all files of a folder."""
-    source = {"name": "s", "paths": ["*.jsonl"], "language": {"column": "lang"}, "id_column": "name"}
-    settings = {"sources": [source], "dedup": {}, "validation": {"fraction": 0.3}, **changes}
-    return tiny_run(**settings)
-
-
-def write(folder: Path, name: str, documents: list[bytes]) -> None:
-    """Write one file of the input."""
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_bytes(b"\n".join([*documents, b""]))
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Return the digest of every file of a run but what each session writes of itself."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    named = ((path.relative_to(folder).as_posix(), path) for path in files)
-    return {
-        name: sha256(path.read_bytes()).hexdigest()
-        for name, path in named
-        if name not in VOLATILE and not name.startswith("generations/")
-    }
-
-
-def request_of(
-    folder: Path, *, workers: int = 0, until: str | None = None, **changes: object
-) -> RunRequest:
-    """Return a call of `run`."""
-    return RunRequest(grown_run(**changes), folder, folder / "run", workers=workers, until=until)
+@pytest.fixture
+def begun(first: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(first, tmp_path / "input"))
 
 
 @pytest.fixture(scope="module")
-def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run and two generations: new documents, repeats, near-duplicates of old ones."""
-    folder = tmp_path_factory.mktemp("grown") / "input"
-    known = lines()
-    write(folder, "b.jsonl", [*known[:12], renamed(known[0], "again")])
-    run_session(request_of(folder), stream=None)
-    before = digests(folder / "run")
-    near = [renamed(line, f"near{n}", added=" and more") for n, line in enumerate(known[:12])]
-    write(
-        folder, "a.jsonl", [*known[12:22], *near, renamed(known[3], "copy3"), renamed(known[0], "copy0")]
-    )
-    run_session(request_of(folder), stream=None)
-    assert digests(folder / "run") == before
-    first = digests(folder / "run" / "generations" / "0001")
-    write(folder, "c.jsonl", [*known[22:], renamed(known[15], "copy15")])
-    run_session(request_of(folder), stream=None)
-    assert digests(folder / "run") == before
-    assert digests(folder / "run" / "generations" / "0001") == first
-    return folder
+def grown(first: Path, made_once: MadeOnce) -> Path:
+    """The first folder with two generations, to be read."""
+    return made_once(partial(make_grown, first))
 
 
 def removed_of(run: Path) -> dict[str, dict[str, object]]:
@@ -141,60 +88,15 @@ def test_a_generation_has_the_tokenizer_of_the_first_and_a_seed_of_its_own(grown
 
 @pytest.mark.parametrize("call", [plan_session, lambda request: run_session(request, stream=None)])
 def test_a_source_under_another_name_is_asked_about_and_nothing_changes(
-    call: Callable[[RunRequest], object], grown: Path
+    call: Callable[[RunRequest], object], copied: Path
 ) -> None:
-    run, before = grown / "run", digests(grown / "run")
+    run, before = copied / "run", content_of(copied / "run")
     source = {"name": "t", "paths": ["*.jsonl"], "language": {"column": "lang"}, "id_column": "name"}
     with pytest.raises(
         ConfigError, match=r"was s renamed to t\? .*write name = 's' again, or use --replace"
     ):
-        call(request_of(grown, sources=[source]))
-    assert digests(run) == before
-
-
-def sides_of(run: Path) -> dict[str, str]:
-    """Return the split of every document of one generation by its id."""
-    found = {}
-    for split in ("train", "validation"):
-        for table in (run / "datasets/mlm" / split).rglob("documents.parquet"):
-            for name in pq.read_table(table, columns=["id"]).column("id").to_pylist():
-                found[name] = split
-    return found
-
-
-def chains(count: int) -> tuple[list[bytes], list[bytes]]:
-    """Return old documents in near-pairs, and new ones like the second of a pair, but not the first."""
-    old, new = [], []
-    for number in range(count):
-        words = [f"w{number}x{place}" for place in range(236)]
-        first, second = words[18:218], words[36:236]
-        third = [f"other{number}x{place}" for place in range(18)] + words[54:236]
-        texts = [" ".join(text) for text in (first, second, third)]
-        records = [
-            json.dumps({"text": text, "lang": "en", "name": f"{number}-{place}"}).encode()
-            for place, text in enumerate(texts)
-        ]
-        old += records[:2]
-        new.append(records[2])
-    return old, new
-
-
-def test_new_documents_stay_on_the_side_of_their_clusters(tmp_path: Path) -> None:
-    folder = tmp_path / "input"
-    old, new = chains(40)
-    write(folder, "a.jsonl", [*old, *lines()])
-    run_session(request_of(folder), stream=None)
-    write(folder, "b.jsonl", new)
-    run_session(request_of(folder), stream=None)
-    own = folder / "run"
-    before, after = sides_of(own), sides_of(own / "generations/0001")
-    clusters = pq.read_table(own / "generations/0001/dedup/clusters.parquet").to_pylist()
-    stayed = [row for row in clusters if row["kept"] and row["cluster"] in before]
-    for row in stayed:
-        assert after[row["id"]] == before[row["cluster"]]
-    sides = [before[row["cluster"]] for row in stayed]
-    assert sides.count("validation") >= 3, "clusters that were held out go on"
-    assert sides.count("train") >= 3
+        call(request_of(copied, sources=[source]))
+    assert content_of(run) == before
 
 
 def test_a_trainer_sees_all_rows_or_those_of_the_first_generations(grown: Path) -> None:
@@ -241,34 +143,20 @@ def test_files_are_mapped_as_many_times_fewer_as_there_are_parts(grown: Path) ->
     assert bounds == [MAX_OPEN_SHARDS // 6] * 3
 
 
-def test_verify_checks_every_generation(grown: Path) -> None:
-    report = verify_session(grown / "run", workers=0, address=None, stream=None)
-    assert report["passed"]
-    assert list(report["generations"]) == ["0001", "0002"]
-    assert all(one["passed"] for one in report["generations"].values())
-
-
-def test_plan_says_what_is_new(grown: Path) -> None:
+def test_plan_says_what_is_new(grown: Path, copied: Path) -> None:
     steps = plan_session(request_of(grown))
     assert {step.state for step in steps} == {State.DONE}
     assert {step.step.name.split("/")[0] for step in steps} >= {"ingest", "generations"}
     with pytest.raises(ConfigError, match="holds a run of another config"):
-        run_session(request_of(grown, seed=9), stream=None)
+        run_session(request_of(copied, seed=9), stream=None)
 
 
 def test_a_generation_that_was_stopped_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    begun: Path, grown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folders = [tmp_path / name / "input" for name in ("whole", "stopped")]
-    known, real = lines(), Worker.run
-    for folder in folders:
-        folder.parent.mkdir()
-        write(folder, "a.jsonl", known[:12])
-        run_session(request_of(folder), stream=None)
-        write(folder, "b.jsonl", known[8:20])
-    run_session(request_of(folders[0]), stream=None)
-    stops = 0
-    for after in range(3, 40, 6):
+    write(begun, "b.jsonl", second_dump())
+    real, stops = Worker.run, 0
+    for after in (3, 12, 30):
         done = 0
 
         def stop(self: Worker, task: object, after: int = after) -> object:
@@ -281,74 +169,46 @@ def test_a_generation_that_was_stopped_is_resumed(
         with monkeypatch.context() as patched:
             patched.setattr(Worker, "run", stop)
             try:
-                run_session(request_of(folders[1]), stream=None)
+                run_session(request_of(begun), stream=None)
             except Interrupted:
                 stops += 1
-    run_session(request_of(folders[1]), stream=None)
+    run_session(request_of(begun), stream=None)
     assert stops >= 2
-    own, other = (digests(folder / "run/generations/0001") for folder in folders)
+    own, other = (content_of(folder / "run/generations/0001") for folder in (begun, grown))
     made = {
         name: digest for name, digest in own.items() if not name.startswith(("commits/scan", "scan/"))
     }
     assert made == {name: other[name] for name in made}
 
 
-def test_replace_makes_one_run_of_all_files(tmp_path: Path) -> None:
-    folder, known = tmp_path / "input", lines()
-    write(folder, "a.jsonl", known[:12])
-    run_session(request_of(folder), stream=None)
-    write(folder, "b.jsonl", known[8:20])
-    run_session(request_of(folder), stream=None)
-    assert (folder / "run/generations/0001").is_dir()
-    write(folder, "c.jsonl", known[20:])
-    report = run_session(replace(request_of(folder), replace=True), stream=None)
-    assert not (folder / "run/generations").exists()
-    assert report["documents"]["read"] == 12 + 12 + len(known) - 20
+def test_replace_makes_one_run_of_all_files(copied: Path) -> None:
+    write(copied, "d.jsonl", [renamed(lines()[0], "last", added=" and the last")])
+    report = run_session(replace(request_of(copied), replace=True), stream=None)
+    assert not (copied / "run/generations").exists()
+    read = [path.read_bytes().count(b"\n") for path in copied.glob("*.jsonl")]
+    assert report["documents"]["read"] == sum(read)
+    assert len(read) == 4
 
 
-def test_an_old_file_that_changed_is_refused(tmp_path: Path) -> None:
-    folder, known = tmp_path / "input", lines()
-    write(folder, "a.jsonl", known[:12])
-    run_session(request_of(folder), stream=None)
-    write(folder, "a.jsonl", known[:11])
-    write(folder, "b.jsonl", known[12:])
+def test_an_old_file_that_changed_is_refused(begun: Path) -> None:
+    known = lines()
+    write(begun, "a.jsonl", known[:13])
+    write(begun, "b.jsonl", known[14:])
     with pytest.raises(ConfigError, match=r"--replace .* dedup.against"):
-        run_session(request_of(folder), stream=None)
-    assert not (folder / "run/generations").exists()
+        run_session(request_of(begun), stream=None)
+    assert not (begun / "run/generations").exists()
 
 
-def test_a_begun_generation_whose_file_is_gone_says_how_to_begin_anew(tmp_path: Path) -> None:
-    folder, known = tmp_path / "input", lines()
-    write(folder, "a.jsonl", known[:12])
-    run_session(request_of(folder), stream=None)
-    write(folder, "b.jsonl", [b'{"text": "short", "name": "q", "lang": "en"}'])
+def test_a_begun_generation_whose_file_is_gone_says_how_to_begin_anew(begun: Path) -> None:
+    write(begun, "b.jsonl", [b'{"text": "short", "name": "q", "lang": "en"}'])
     with pytest.raises(DataError, match="no document is left"):
-        run_session(request_of(folder), stream=None)
-    (folder / "b.jsonl").unlink()
-    write(folder, "c.jsonl", known[12:24])
+        run_session(request_of(begun), stream=None)
+    (begun / "b.jsonl").unlink()
+    write(begun, "c.jsonl", lines()[14:24])
     with pytest.raises(ConfigError, match=r"generations/0001: .* delete its folder and run again"):
-        run_session(request_of(folder), stream=None)
-    shutil.rmtree(folder / "run/generations/0001")
-    assert run_session(request_of(folder), stream=None)["passed"]
-
-
-def test_a_finished_run_stands_when_what_it_was_made_against_is_gone(tmp_path: Path) -> None:
-    old, new, known = tmp_path / "old", tmp_path / "new", lines()
-    write(old, "a.jsonl", known[:14])
-    run_session(request_of(old), stream=None)
-    write(new, "b.jsonl", known[6:24])
-    request = request_of(new, dedup={"against": ["../old/run"]})
-    run_session(request, stream=None)
-    before = digests(new / "run")
-    (old / "run").rename(tmp_path / "away")
-    run_session(request, stream=None)
-    assert verify_session(new / "run", workers=0, address=None, stream=None)["passed"]
-    aside = ("verify", "run.json", "commits/decode")  # these say which earlier runs are there
-    assert {n: d for n, d in digests(new / "run").items() if not any(one in n for one in aside)} == {
-        name: digest for name, digest in before.items() if not any(one in name for one in aside)
-    }
-    with pytest.raises(ConfigError, match="holds no run"):
-        run_session(replace(request, output=new / "other"), stream=None)
+        run_session(request_of(begun), stream=None)
+    shutil.rmtree(begun / "run/generations/0001")
+    assert run_session(request_of(begun), stream=None)["passed"]
 
 
 def test_replace_makes_one_run_only_where_documents_are_decided_anew(grown: Path) -> None:
@@ -372,7 +232,7 @@ def test_a_stray_file_of_ranks_says_nothing_of_an_earlier_run(grown: Path) -> No
 def test_signatures_of_normalised_texts_are_compared_and_refused_likewise(tmp_path: Path) -> None:
     old, new, known = tmp_path / "old", tmp_path / "new", lines()
     normal: dict[str, object] = {"minhash": {"normalize": ["case"]}}
-    write(old, "a.jsonl", known[:14])
+    write(old, "a.jsonl", known[2:5])
     run_session(request_of(old, dedup=normal, until="dedup"), stream=None)
     write(new, "b.jsonl", [renamed(known[3], "again"), *known[14:16]])
     against = {"against": ["../old/run"]}
@@ -385,11 +245,8 @@ def test_signatures_of_normalised_texts_are_compared_and_refused_likewise(tmp_pa
     assert [(row["own_id"], row["kept_own_id"]) for row in removed] == [("again", "n3")]
 
 
-def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
-    old, new, known = tmp_path / "old", tmp_path / "new", lines()
-    write(old, "a.jsonl", known[:14])
-    run_session(request_of(old, until="dedup"), stream=None)
-    write(new, "b.jsonl", known[6:24])
-    dedup = {"against": ["../old/run"], "minhash": {"size": 3}}
+def test_signatures_of_other_settings_are_refused(first: Path, tmp_path: Path) -> None:
+    write(tmp_path / "new", "b.jsonl", lines()[6:24])
+    dedup = {"against": [str(first / "run")], "minhash": {"size": 3}}
     with pytest.raises(ConfigError, match=r"dedup.minhash.size is 5 there and 3 here"):
-        run_session(request_of(new, dedup=dedup), stream=None)
+        run_session(request_of(tmp_path / "new", dedup=dedup), stream=None)

@@ -3,31 +3,83 @@
 import contextlib
 import json
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from pipeline.commands.quick import QuickRequest, run_file
 from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.run_file.load import load_run_file
+from pipeline.session import session
 from pipeline.session.session import RunRequest, run_session
 from tests.called import called
-from tests.campaign import some_of
+from tests.campaign import FULL, some_of
+from tests.laws.grown_folders import content_of
 from tests.unpacked_runs import unpack_run
 
 RUN = ("run", "run.toml", "--output", "out", "--workers", "0")
 PLAN = ("plan", "run.toml", "--output", "out")
 DECIDES = ("--set", "dedup.minhash.threshold=0.7")
+MOMENTS = [*range(30), 99]
+"""Changes of names before a kill; with the last there is none."""
 PACKS = ("--set", "packing.seq_len=64")
 DELETED = "generations 0001 to 0002 (70 documents, 2 datasets) are deleted and all files become one run"
 AGAIN = "are made again in each generation; all else stays"
+
+
+class Replaced(NamedTuple):
+    """A folder, and what the command said that made one run of its generations."""
+
+    folder: Path
+    said: subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Path:
     """A run of three generations."""
     return unpack_run("grown", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def replaced(tmp_path_factory: pytest.TempPathFactory) -> Replaced:
+    """Such a run in whose place one run of all files is, and what was said of it."""
+    folder = unpack_run("grown", tmp_path_factory.mktemp("replaced"))
+    return Replaced(folder, called(*RUN, *DECIDES, "--replace", cwd=folder))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a run, killed as the new one was whole and nothing was exchanged yet."""
+    folder = unpack_run("grown", tmp_path_factory.mktemp("whole"))
+
+    def killed(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(session, "finish_replacement", killed)
+        run_session(request_of(folder), stream=None)
+    assert (folder / "out" / REPLACEMENT / ".whole").exists()
+    return folder
+
+
+def kept(folder: Path) -> dict[str, str]:
+    """Return the digest of every file of a run, but for those about sessions and places of inputs."""
+    content = content_of(folder / "out")
+    return {
+        name: digest
+        for name, digest in content.items()
+        if not name.startswith(("commits/scan", "scan/"))
+    }
+
+
+def every(folder: Path) -> dict[str, str]:
+    """Return the digest of every file of the run and its generations, but for those about sessions."""
+    folders = [folder / "out", *sorted((folder / "out" / "generations").iterdir())]
+    found = {f"{one.name}/{name}": it for one in folders for name, it in content_of(one).items()}
+    return {name: digest for name, digest in found.items() if f"/{REPLACEMENT}/" not in name}
 
 
 def stored(folder: Path) -> dict[str, bytes]:
@@ -55,14 +107,14 @@ def test_the_refusal_and_the_plan_say_which_of_the_two_happens(
     assert stored(grown) == before
 
 
-def test_what_decides_documents_deletes_generations_and_says_so_first(grown: Path) -> None:
-    done = called(*RUN, *DECIDES, "--replace", cwd=grown)
+def test_what_decides_documents_deletes_generations_and_says_so_first(replaced: Replaced) -> None:
+    folder, done = replaced
     assert done.returncode == 0, done.stderr
     assert DELETED in done.stderr
     assert done.stderr.index(DELETED) < done.stderr.index("find near-duplicates")
-    assert not (grown / "out" / REPLACEMENT).exists()
-    assert called("verify", "out", "--workers", "0", cwd=grown).returncode == 0
-    assert not (grown / "out" / "generations").exists()
+    assert not (folder / "out" / REPLACEMENT).exists()
+    assert called("verify", "out", "--workers", "0", cwd=folder).returncode == 0
+    assert not (folder / "out" / "generations").exists()
 
 
 def test_what_packs_rows_keeps_generations(grown: Path) -> None:
@@ -85,13 +137,14 @@ def test_what_packs_rows_keeps_generations(grown: Path) -> None:
 )
 def test_a_run_that_is_refused_deletes_nothing(wrong: tuple[str, ...], grown: Path) -> None:
     shutil.copy(grown / "later" / "d3.jsonl", grown / "in")
-    before = stored(grown)
+    before, rows = every(grown), stored(grown)
     refused = called(*RUN, *DECIDES, *wrong, "--replace", cwd=grown)
     assert refused.returncode == 2, refused.stderr
-    assert stored(grown) == before
-    (grown / "in" / "d3.jsonl").unlink()
-    assert called(*RUN, cwd=grown).returncode == 0, "the old run is whole"
-    assert stored(grown) == before
+    assert every(grown) == before, "the old run is whole"
+    if (grown / "out" / REPLACEMENT).exists():
+        (grown / "in" / "d3.jsonl").unlink()
+        assert called(*RUN, cwd=grown).returncode == 0, "it goes on beside what is left of the new one"
+        assert stored(grown) == rows
 
 
 def test_a_new_run_that_goes_only_as_far_as_asked_deletes_nothing(grown: Path) -> None:
@@ -102,10 +155,25 @@ def test_a_new_run_that_goes_only_as_far_as_asked_deletes_nothing(grown: Path) -
     assert not (grown / "out" / REPLACEMENT / ".whole").exists()
 
 
-@pytest.mark.parametrize("calls", some_of([*range(30), 99], 4))
-def test_an_exchange_that_was_killed_is_finished_by_the_next_run(
-    calls: int, grown: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("calls", MOMENTS if FULL else [0])
+def test_a_new_run_that_was_killed_is_finished_by_the_next_command(
+    calls: int, grown: Path, replaced: Replaced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kill(grown, calls, monkeypatch)
+    finish(grown, replaced)
+
+
+@pytest.mark.parametrize("calls", some_of(range(20), 4))
+def test_an_exchange_that_was_killed_is_finished_by_the_next_run(
+    calls: int, whole: Path, replaced: Replaced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(whole, tmp_path / "grown"))
+    kill(folder, calls, monkeypatch)
+    finish(folder, replaced)
+
+
+def kill(folder: Path, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin a replacement, and end it when it gives a new run, or something old, another name."""
     left, rename = calls, Path.rename
 
     def dying(self: Path, target: Path) -> Path:
@@ -119,13 +187,17 @@ def test_an_exchange_that_was_killed_is_finished_by_the_next_run(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", dying)
         with contextlib.suppress(KeyboardInterrupt):
-            run_session(request_of(grown), stream=None)
-    done = called(*RUN, *DECIDES, *(() if waits(grown) else ("--replace",)), cwd=grown)
+            run_session(request_of(folder), stream=None)
+    assert left < 0 or calls == MOMENTS[-1], "it was killed"
+
+
+def finish(folder: Path, replaced: Replaced) -> None:
+    """Run again, and hold what is there to a replacement that nothing disturbed."""
+    done = called(*RUN, *DECIDES, *(() if waits(folder) else ("--replace",)), cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert not (grown / "out" / "generations").exists()
-    assert not (grown / "out" / REPLACEMENT).exists()
-    assert called("verify", "out", "--workers", "0", cwd=grown).returncode == 0
-    assert not [path for path in (grown / "out").iterdir() if path.name.startswith(".")]
+    assert not (folder / "out" / "generations").exists()
+    assert not [path for path in (folder / "out").iterdir() if path.name.startswith(".")]
+    assert kept(folder) == kept(replaced.folder)
 
 
 def waits(folder: Path) -> bool:

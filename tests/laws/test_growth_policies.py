@@ -3,7 +3,7 @@
 The rule in plain loops is that of `tests.stages.dedup.policy_rule`, over all dumps at once: by dump
 first and then as the policy says.
 
-A campaign asks for 24 corpora instead of 4.
+A campaign asks for 24 corpora instead of 2.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.stages.dedup.test_policies import corpus_of, settings_of
 
 pytestmark = pytest.mark.slow
 
-SEEDS = some_of(range(24), 4)
+SEEDS = some_of(range(24), 2)
 Removal = tuple[str, float | None, str]
 
 

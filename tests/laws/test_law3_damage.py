@@ -4,6 +4,9 @@ Whatever commit is missing, exchanged or cannot be read, a run says so and chang
 --replace it makes the same bytes again. What belongs to somebody else is never removed.
 """
 
+import contextlib
+import math
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -19,7 +22,7 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, ShardmillError, Stopped, VerificationError
-from tests.campaign import some_of
+from tests.campaign import FULL
 from tests.conftest import digests, run_small, small_run
 
 
@@ -59,19 +62,33 @@ def linked(commit: Path) -> None:
 
 
 STEPS = ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"]
-LOST = [(step, damage) for step in STEPS for damage in (missing, exchanged, resealed, cut, linked)]
+DAMAGES = (missing, exchanged, resealed, cut, linked)
+Damages = dict[str, Callable[[Path], None]]
+TOGETHER: list[Damages] = [
+    {"ingest": missing, "dedup": exchanged, "tokenizer": resealed},
+    {"tokenize": linked, "shard-clm": cut},
+]
+ALONE: list[Damages] = [{step: damage} for step in STEPS for damage in DAMAGES]
 
 
-@pytest.mark.parametrize(("step", "damage"), some_of(LOST, 5))
-def test_a_commit_that_is_lost_is_named_and_made_again(
-    step: str, damage: Callable[[Path], None], own: Path, reference: Path, small_corpus: Path
+@pytest.mark.parametrize(
+    "damages",
+    [*TOGETHER, *(ALONE if FULL else ALONE[15:16])],
+    ids=lambda damages: "-".join(f"{step}-{damage.__name__}" for step, damage in damages.items()),
+)
+def test_commits_that_are_lost_are_named_and_made_again(
+    damages: Damages, own: Path, reference: Path, small_corpus: Path
 ) -> None:
-    folder = own / "commits" / step
-    lost = next(path for path in sorted(folder.glob("*.json")) if path.stem != STEP_COMMIT)
-    damage(lost)
+    lost = []
+    for step, damage in damages.items():
+        units = sorted((own / "commits" / step).glob("*.json"))
+        lost.append(next(path for path in units if path.stem != STEP_COMMIT))
+        damage(lost[-1])
     before = digests(own)
-    with pytest.raises(DataError, match=f"{lost}: .*run again with --replace to make step {step} "):
+    first = next(iter(damages))
+    with pytest.raises(DataError, match=f"run again with --replace to make step {first} ") as refused:
         run_small(small_corpus, own)
+    assert [path for path in lost if f"{path}: " not in str(refused.value)] == []
     assert digests(own) == before
     run_small(small_corpus, own, replace=True)
     assert digests(own, "commits") == digests(reference, "commits")
@@ -86,32 +103,33 @@ def test_a_replace_killed_at_any_moment_leaves_no_step_that_looks_whole(
     own: Path, reference: Path, small_corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = next((own / "datasets").rglob("input_ids.npy"))
-    sound = damaged.read_bytes()
-    delete, deletions = LocalStorage.delete, 0
-    for moment in range(1000):
+    sound, delete = damaged.read_bytes(), LocalStorage.delete
+
+    def replaced(moment: float) -> int:
+        """Damage the run and replace it, up to a deletion; return the number of deletions."""
         damaged.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-        left = moment
+        done = 0
 
         def stop(storage: LocalStorage, key: str) -> None:
-            nonlocal left
-            if not left:
+            nonlocal done
+            if done == moment:
                 raise Killed
-            left -= 1
+            done += 1
             delete(storage, key)
 
-        monkeypatch.setattr(LocalStorage, "delete", stop)
-        try:
+        with monkeypatch.context() as patch, contextlib.suppress(Killed):
+            patch.setattr(LocalStorage, "delete", stop)
             run_small(small_corpus, own, replace=True)
-        except Killed:
-            deletions += 1
-        else:
-            break
-        monkeypatch.setattr(LocalStorage, "delete", delete)
+        return done
+
+    deletions = replaced(math.inf)
+    assert deletions > 3
+    for moment in range(deletions) if FULL else (0, 1, deletions // 2, deletions - 1):
+        assert replaced(moment) == moment
         commits = Commits(LocalStorage(own)).survey("shard-clm").commits
         assert (STEP_COMMIT in commits) == (moment == 0)
         run_small(small_corpus, own, replace=True)
         assert digests(own) == digests(reference), moment
-    assert deletions > 3
 
 
 @pytest.mark.parametrize("name", ["datasets", "datasets/clm", "ingest", "tokens"])
@@ -154,11 +172,10 @@ def test_files_under_tmp_that_no_attempt_left_stay(
 
 
 def test_damage_to_a_step_that_is_planned_no_more_is_told_with_what_helps(
-    small_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own: Path, small_corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    both = [{"name": "clm"}, {"name": "other"}]
-    output = tmp_path / "run"
-    run_small(small_corpus, output, datasets=both)
+    output = own
+    run_small(small_corpus, output, datasets=[{"name": "clm"}, {"name": "other"}])
     next((output / "datasets" / "other").rglob("input_ids.npy")).unlink()
     before = digests(output)
     for replace in (False, True):
@@ -171,16 +188,18 @@ def test_damage_to_a_step_that_is_planned_no_more_is_told_with_what_helps(
         assert digests(output) == before
 
 
-@pytest.mark.parametrize("step", ["ingest", "dedup", "tokenizer", "split", "tokenize"])
-def test_a_step_that_lost_its_last_commit_is_named_and_a_run_finishes_it(
-    step: str, own: Path, reference: Path, small_corpus: Path
+@pytest.mark.parametrize("steps", [("ingest", "tokenizer", "tokenize"), ("dedup", "split")], ids=str)
+def test_steps_that_lost_their_last_commit_are_named_and_a_run_finishes_them(
+    steps: tuple[str, ...], own: Path, reference: Path, small_corpus: Path
 ) -> None:
-    (own / "commits" / step / f"{STEP_COMMIT}.json").unlink()
-    named = (
-        f"commits/{step}/{STEP_COMMIT}.json: files: found nothing, and step .* is finished; run again$"
-    )
-    with pytest.raises(VerificationError, match=named):
+    for step in steps:
+        (own / "commits" / step / f"{STEP_COMMIT}.json").unlink()
+    with pytest.raises(VerificationError) as caught:
         verify_session(own, workers=0, address=None, stream=None)
+    for step in steps:
+        named = f"commits/{step}/{STEP_COMMIT}.json: files: found nothing, and step .* is finished"
+        assert re.search(named, str(caught.value))
+    assert str(caught.value).endswith("is finished; run again")
     run_small(small_corpus, own)
     assert digests(own) == digests(reference)
 

@@ -4,93 +4,107 @@ So a reader that has nothing but datasets refuses a generation in the place of a
 function of content: not of the folder, nor of how often datasets were made again.
 """
 
-import itertools
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import shardmill
+from pipeline.session.session import run_session
+from pipeline.session.verifying import verify_session
 from pipeline.steps.lineage import KEEPING, digest_of
 from stages.errors import ConfigError, FormatError
 from stages.store.manifest import read_manifest
 from tests.called import called
-from tests.campaign import some_of
-from tests.unpacked_runs import generation_of as place
+from tests.laws.grown_folders import (
+    MIX,
+    lines,
+    make_first,
+    make_grown,
+    make_mixed,
+    renamed,
+    request_of,
+    write,
+)
+from tests.made_once import MadeOnce
 from tests.unpacked_runs import unpack_run
 
-NUMBERS = (1, 2, 3)
-ORDERS = [order for order in itertools.permutations(NUMBERS) if order != NUMBERS]
-COPIES = [(one, other) for one, other in itertools.permutations(NUMBERS, 2)]
-RUN = ("run", "run.toml", "--output", "out", "--workers", "0")
+NUMBERS = (1, 2)
+NOTHING: dict[str, Any] = {"dedup": {"exact": False, "near": False}}
 
 
-def grow(folder: Path, dumps: Sequence[Path]) -> None:
-    """Make a run anew, and a generation of it of each dump after the first."""
-    shutil.rmtree(folder / "out")
-    shutil.rmtree(folder / "in")
-    (folder / "in").mkdir()
-    for dump in dumps:
-        shutil.copy(dump, folder / "in")
-        done = called(*RUN, cwd=folder)
-        assert done.returncode == 0, done.stderr
+def place(folder: Path, number: int) -> Path:
+    """Return the folder of a generation; 0 is the run's own."""
+    return folder / "run" / "generations" / f"{number:04d}" if number else folder / "run"
+
+
+def dataset(folder: Path, number: int = 0) -> Path:
+    """Return the dataset of a generation."""
+    return place(folder, number) / "datasets" / "mlm"
 
 
 @pytest.fixture(scope="module")
-def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of four generations."""
-    folder = unpack_run("grown", tmp_path_factory.mktemp("lineage"))
-    kept = Path(shutil.copytree(folder / "in", folder / "all"))
-    shutil.copy(folder / "later" / "d3.jsonl", kept)
-    grow(folder, sorted(kept.iterdir()))
-    return folder
+def grown(made_once: MadeOnce) -> Path:
+    """A run and two generations."""
+    return made_once(partial(make_grown, made_once(make_first)))
 
 
-def assert_refused(folder: Path, number: int) -> None:
-    """Hold the loader, `status` and `verify` to refusing a folder by the number of a generation."""
-    with pytest.raises(FormatError, match=f"generation {number:04d} "):
-        shardmill.open_dataset(folder / "out" / "datasets" / "clm")
-    for command in (("status", "out"), ("verify", "out", "--workers", "0"), RUN):
+@pytest.fixture(scope="module")
+def foreign(made_once: MadeOnce) -> Path:
+    """A run of other documents, with a generation."""
+    return made_once(make_mixed)
+
+
+def assert_refused(folder: Path, number: int, **changes: Any) -> None:
+    """Hold the loader, `status`, `verify` and `run` to refusing a folder by a generation's number."""
+    named = f"generation {number:04d} "
+    with pytest.raises(FormatError, match=named):
+        shardmill.open_dataset(dataset(folder))
+    for command in (("status", "run"), ("verify", "run", "--workers", "0")):
         done = called(*command, cwd=folder)
         assert done.returncode == 2, (command, done.stdout, done.stderr)
-        assert f"generation {number:04d} " in done.stderr, command
+        assert named in done.stderr, command
+    with pytest.raises((ConfigError, FormatError), match=named):
+        run_session(request_of(folder, **changes), stream=None)
 
 
 @pytest.mark.parametrize("number", [0, *NUMBERS])
 def test_a_validation_split_that_is_taken_away_is_missed(number: int, copied: Path) -> None:
-    shutil.rmtree(place(copied, number) / "datasets" / "clm" / "validation")
-    path = copied / "out" / "datasets" / "clm"
+    shutil.rmtree(dataset(copied, number) / "validation")
+    path = dataset(copied)
     assert len(shardmill.open_dataset(path)) > 0
     with pytest.raises((ConfigError, FormatError), match="validation"):
         shardmill.open_dataset(path, split="validation")
 
 
-def test_each_dataset_names_the_generation_before_it(grown: Path) -> None:
+def test_each_dataset_names_the_generation_before_it(copied: Path) -> None:
     for split in ("train", "validation"):
         before = None
         for number in (0, *NUMBERS):
-            own = read_manifest(place(grown, number) / "datasets" / "clm" / split).lineage
+            own = read_manifest(dataset(copied, number) / split).lineage
             assert own is not None
             assert (own.number, own.after) == (number, before)
             before = own.digest
-    done = called("verify", "out", "--workers", "0", cwd=grown)
-    assert done.returncode == 0, done.stderr
-    assert len(shardmill.open_dataset(grown / "out" / "datasets" / "clm")) > 0
+    report = verify_session(copied / "run", workers=0, address=None, stream=None)
+    assert report["passed"]
+    assert {name: one["passed"] for name, one in report["generations"].items()} == {
+        f"{number:04d}": True for number in NUMBERS
+    }
+    assert len(shardmill.open_dataset(dataset(copied))) > 0
 
 
-@pytest.mark.parametrize("order", some_of(ORDERS, 2), ids=str)
-def test_generations_in_another_order_are_refused(order: Sequence[int], copied: Path) -> None:
-    for number in NUMBERS:
-        place(copied, number).rename(copied / f"aside{number}")
-    for number, other in zip(NUMBERS, order, strict=True):
-        (copied / f"aside{other}").rename(place(copied, number))
-    wrong = next(n for n, other in zip(NUMBERS, order, strict=True) if n != other)
-    assert_refused(copied, wrong)
+def test_generations_in_another_order_are_refused(copied: Path) -> None:
+    aside = place(copied, 1).rename(copied / "aside")
+    place(copied, 2).rename(place(copied, 1))
+    aside.rename(place(copied, 2))
+    assert_refused(copied, 1)
 
 
-@pytest.mark.parametrize(("one", "other"), some_of(COPIES, 2), ids=str)
+@pytest.mark.parametrize(("one", "other"), [(1, 2), (2, 1)], ids=str)
 def test_a_copy_of_a_generation_in_the_place_of_another_is_refused(
     one: int, other: int, copied: Path
 ) -> None:
@@ -99,80 +113,71 @@ def test_a_copy_of_a_generation_in_the_place_of_another_is_refused(
     assert_refused(copied, other)
 
 
-@pytest.fixture(scope="module")
-def foreign(grown: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run like it whose documents are others, with as many generations."""
-    folder = Path(shutil.copytree(grown, tmp_path_factory.mktemp("foreign") / "run"))
-    dumps = sorted((folder / "all").iterdir())
-    for dump in dumps:
-        records = [json.loads(line) for line in dump.read_text("utf-8").splitlines()]
-        dump.write_text(
-            "".join(json.dumps({**one, "text": one["text"] + " more"}) + "\n" for one in records),
-            encoding="utf-8",
-        )
-    grow(folder, dumps)
-    return folder
-
-
-@pytest.mark.parametrize("number", some_of(NUMBERS, 1))
-def test_a_generation_of_another_run_is_refused(number: int, copied: Path, foreign: Path) -> None:
-    shutil.rmtree(place(copied, number))
-    shutil.copytree(place(foreign, number), place(copied, number))
-    assert_refused(copied, number)
+def test_a_generation_of_another_run_is_refused(copied: Path, foreign: Path) -> None:
+    shutil.rmtree(place(copied, 1))
+    shutil.copytree(place(foreign, 1), place(copied, 1))
+    assert_refused(copied, 1)
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("number", NUMBERS)
-def test_without_deduplication_too(number: int, copied: Path, foreign: Path) -> None:
-    for folder in (copied, foreign):
-        run = folder / "run.toml"
-        if "exact" not in run.read_text("utf-8"):
-            run.write_text(run.read_text("utf-8") + "[dedup]\nexact = false\nnear = false\n", "utf-8")
-            grow(folder, sorted((folder / "all").iterdir()))
-    shutil.rmtree(place(copied, number))
-    shutil.copytree(place(foreign, number), place(copied, number))
-    assert_refused(copied, number)
+def test_without_deduplication_too(tmp_path: Path) -> None:
+    known, folders = lines(), {added: tmp_path / f"run{added}" for added in ("", " more")}
+    for added, folder in folders.items():
+        texts = [renamed(line, f"n{n}", added=added) for n, line in enumerate(known)]
+        for name, documents in (("a.jsonl", texts[:8]), ("b.jsonl", texts[14:20])):
+            write(folder, name, documents)
+            run_session(request_of(folder, **NOTHING), stream=None)
+    one, other = folders.values()
+    shutil.rmtree(place(one, 1))
+    shutil.copytree(place(other, 1), place(one, 1))
+    assert_refused(one, 1, **NOTHING)
 
 
-@pytest.mark.parametrize("edit", [("digest", "0" * 64), ("after", "0" * 64)], ids=lambda edit: edit[0])
-def test_verify_holds_a_dataset_to_what_the_run_decided(edit: tuple[str, str], copied: Path) -> None:
-    key, value = edit
-    file = place(copied, 2) / "datasets" / "clm" / "train" / "dataset.json"
-    manifest = read_manifest(file.parent)
+def edit(folder: Path, key: str) -> None:
+    """Let a dataset name another digest."""
+    manifest = read_manifest(folder)
     assert manifest.lineage is not None
-    changed = manifest.model_copy(update={"lineage": manifest.lineage.model_copy(update={key: value})})
+    other = manifest.lineage.model_copy(update={key: "0" * 64})
+    changed = manifest.model_copy(update={"lineage": other})
+    file = folder / "dataset.json"
     file.write_text(json.dumps(changed.signed().model_dump(mode="json")), encoding="utf-8")
-    done = called("verify", "out", "--workers", "0", cwd=copied)
-    assert done.returncode == 3
-    assert "lineage" in done.stdout + done.stderr
 
 
-def remade(change: tuple[str, ...], folder: Path) -> list[str]:
-    """Return the digests of all generations after datasets were made again."""
-    done = called(*RUN, *change, "--replace", cwd=folder)
-    assert done.returncode == 0, done.stderr
+def test_verify_holds_a_dataset_to_what_the_run_decided(copied: Path) -> None:
+    edits = {1: ("train", "digest"), 2: ("validation", "after")}
+    for number, (split, key) in edits.items():
+        edit(dataset(copied, number) / split, key)
+    report = verify_session(copied / "run", workers=0, address=None, stream=None)
+    assert not report["passed"]
+    for number, (split, _) in edits.items():
+        findings = report["generations"][f"{number:04d}"]["verify"]["mlm"]["findings"]
+        found = [one for one in findings if one["message"].startswith("lineage = ")]
+        assert {one["file"] for one in found} == {f"datasets/mlm/{split}/dataset.json"}, findings
+
+
+def remade(folder: Path, **changes: Any) -> list[str]:
+    """Return the digests after datasets were made again."""
+    run_session(replace(request_of(folder, **changes), replace=True), stream=None)
     return digests(folder)
 
 
 def digests(folder: Path) -> list[str]:
-    """Return the digest of each generation."""
-    read: Callable[[int], Path] = lambda n: place(folder, n) / "datasets" / "clm" / "train"  # noqa: E731
-    found = [read_manifest(read(number)).lineage for number in (0, *NUMBERS)]
+    """Return the digest of the run and of its generation."""
+    found = [read_manifest(dataset(folder, number) / "train").lineage for number in (0, 1)]
     return [one.digest for one in found if one is not None]
 
 
-def test_datasets_that_are_made_again_change_no_digest(copied: Path) -> None:
-    before = digests(copied)
-    assert len(before) == 4
-    assert remade(("--set", "packing.seq_len=64"), copied) == before
-    assert len(shardmill.open_dataset(copied / "out" / "datasets" / "clm")) > 0
-
-
-def test_a_split_that_is_made_again_changes_all_of_them(copied: Path) -> None:
-    before = digests(copied)
-    after = remade(("--set", "validation.fraction=0.3"), copied)
+def test_datasets_that_are_made_again_change_no_digest_and_a_split_changes_all(
+    foreign: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(foreign, tmp_path / "run"))
+    before, rows = digests(folder), len(shardmill.open_dataset(dataset(folder)))
+    assert len(before) == 2
+    assert remade(folder, **MIX, packing={"seq_len": 32, "shards": 2}) == before
+    assert len(shardmill.open_dataset(dataset(folder))) > rows
+    after = remade(folder, **MIX, validation={"fraction": 0.5})
     assert len(set(before) & set(after)) == 0
-    assert len(shardmill.open_dataset(copied / "out" / "datasets" / "clm")) > 0
+    assert len(shardmill.open_dataset(dataset(folder))) > 0
 
 
 def test_a_generation_that_has_not_decided_all_has_no_digest(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ DATASETS: list[dict[str, Any]] = [
 SETTINGS: dict[str, Any] = {
     "sources": [*SOURCES, QUESTIONS],
     "datasets": DATASETS,
-    "packing": {"seq_len": 128, "shards": 2},
+    "packing": {"seq_len": 128, "shards": 1},
     "tokenizer": {"train": {"vocab_size": 2048}},
     "verify": {"learning": False},
 }
@@ -67,8 +67,8 @@ SETTINGS: dict[str, Any] = {
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents of one section and of three, and pairs of a short question with a short answer."""
     folder = tmp_path_factory.mktemp("strategies")
-    (folder / "a.jsonl").write_bytes(b"\n".join(bundled_lines("text/*", 12)))
-    write_sections(folder / "sections", [])
+    (folder / "a.jsonl").write_bytes(b"\n".join(bundled_lines("text/*", 6)))
+    write_sections(folder / "sections", [], each=5)
     (folder / "questions").mkdir()
     draws = np.random.default_rng(3)
     words = " ".join(json.loads(line)["text"] for line in bundled_lines("text/*", 2)).split()
@@ -81,7 +81,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(
+    corpus: Path,
+    few_redrawn: None,  # noqa: ARG001  # must be in place
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     """A run over them to its end."""
     output = tmp_path_factory.mktemp("finished") / "run"
     verdicts = run_small(corpus, output, until=None, **SETTINGS)["verify"]
@@ -191,7 +195,7 @@ def questions(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "dedup": {"near": False},
         "datasets": [{"name": "packed", "objective": PACKED}],
         "tokenizer": {"train": {"vocab_size": 1024}},
-        "verify": {"labelled_tokens": 6000, "min_labelled_tokens": 500, "min_heldout_tokens": 100},
+        "verify": {"labelled_tokens": 3000, "min_labelled_tokens": 500, "min_heldout_tokens": 100},
     }
     verdict = run_small(corpus, output, until=None, **settings)["verify"]["packed"]
     assert verdict["findings"] == []
@@ -253,10 +257,12 @@ def test_two_workers_make_the_same_bytes(corpus: Path, finished: Path, tmp_path:
     ),
 )
 def test_rows_of_another_strategy_are_found(
-    finished: Path, tmp_path: Path, kind: str, taken: str, name: str
+    finished: Path, corpus: Path, tmp_path: Path, kind: str, taken: str, name: str
 ) -> None:
-    run = tmp_path / "run"
+    run, names = tmp_path / "run", {f"{kind}-{name}", f"{kind}-{taken}"}
     shutil.copytree(finished, run)
+    two = [dataset for dataset in DATASETS if dataset["name"] in names]
+    run_small(corpus, run, **{**SETTINGS, "datasets": two})  # of the others nothing is verified again
     for split in ("train", "validation"):
         target = run / "datasets" / f"{kind}-{name}" / split
         shutil.rmtree(target)
@@ -268,4 +274,5 @@ def test_rows_of_another_strategy_are_found(
     verdicts = verify_session(run, workers=0, address=None, stream=None)["verify"]
     checks = {finding["check"] for finding in verdicts[f"{kind}-{name}"]["findings"]}
     assert "layout" in checks
+    assert verdicts.keys() == names
     assert all(verdict["passed"] for one, verdict in verdicts.items() if one != f"{kind}-{name}")

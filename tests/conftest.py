@@ -26,6 +26,8 @@ from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
 from pipeline.session import opening
 from pipeline.session.session import RunRequest, run_session
+from pipeline.steps.dedup import semantic
+from stages.dedup.encoders import EmbedTexts
 from stages.filtering import language
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
@@ -43,11 +45,14 @@ hypothesis.settings.load_profile("slice")
 
 
 def pytest_configure() -> None:
-    """Keep what tests write in memory, if there is room: hundreds of small files and folders a run.
+    """Keep what tests write in memory, if there is room, and let torch compute on one thread.
 
-    A disk's file system takes .3 ms for each, a fifth of the CPU time of a run in a test. Whoever sets
-    PYTEST_DEBUG_TEMPROOT decides for himself. A forecast's run lies where temporary files do.
+    A run writes hundreds of small files and folders. A disk's file system takes .3 ms for each, a fifth
+    of the CPU time of a run in a test. Whoever sets PYTEST_DEBUG_TEMPROOT decides for himself. A
+    forecast's run lies where temporary files do. Threads of torch that share cores with other tests
+    wait for each other: two took up to ten times as long as one.
     """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     with contextlib.suppress(OSError):
         if shutil.disk_usage(_MEMORY).free >= _ROOM:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
@@ -158,6 +163,19 @@ def one_detector() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def one_encoder() -> Iterator[None]:
+    """One table of vectors for all runs and verifications in this process: a third of a second each."""
+    opened, known = semantic.open_encoder, functools.cache(semantic.open_encoder)
+
+    def opened_once(name: str) -> EmbedTexts:
+        return known(name) if name == "wordllama" else opened(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(semantic, "open_encoder", opened_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def same_tokenizers() -> Iterator[None]:
     """Runs in this process train each tokenizer once."""
     with tokenizers_known():
@@ -176,14 +194,20 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
     assert once.changed() == [], "tests changed these files; copy such a folder before"
 
 
-@pytest.fixture(scope="session")
-def signed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run with every kind of evidence; who changes a file of it puts it back."""
-    folder = tmp_path_factory.mktemp("signed")
+def make_signed_run(folder: Path) -> None:
+    """Make a small run with every kind of evidence, over files that are cut into five units."""
+    ingest = {**signed_values.settings()["ingest"], "unit_size": "16KiB"}
     signed_values.write_corpus(folder / "corpus")
-    request = RunRequest(signed_values.run_file(), folder / "corpus", folder / "run", workers=0)
+    file = signed_values.run_file(ingest=ingest)
+    request = RunRequest(file, folder / "corpus", folder / "run", workers=0)
     assert run_session(request, stream=None)["passed"]
-    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def signed_run(made_once: MadeOnce, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run with every kind of evidence; who changes a file of it puts it back."""
+    own = tmp_path_factory.mktemp("signed") / "run"
+    return Path(shutil.copytree(made_once(make_signed_run) / "run", own))
 
 
 @pytest.fixture(scope="session")

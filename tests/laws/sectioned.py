@@ -25,11 +25,17 @@ SOURCES = [
 ]
 
 
-def write_sections(folder: Path, literal: list[str]) -> None:
-    """Write documents of three sections, some of one character, some longer than a row."""
+def write_sections(folder: Path, literal: list[str], *, each: int = 12) -> None:
+    """Write documents of three sections, some of one character, some longer than a row.
+
+    Args:
+        folder: gets a file.
+        literal: texts that are written too.
+        each: texts of each bundled file.
+    """
     folder.mkdir()
     others = set(bundled_lines("text/*", 30))
-    texts = [json.loads(x)["text"] for x in bundled_lines("text/*", 42) if x not in others]
+    texts = [json.loads(x)["text"] for x in bundled_lines("text/*", 30 + each) if x not in others]
     with (folder / "triples.jsonl").open("w") as file:
         for number, text in enumerate([*texts, *literal]):
             first, second = len(text) // 3, 2 * len(text) // 3 if number % 3 else len(text) // 3 + 1

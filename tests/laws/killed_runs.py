@@ -33,9 +33,7 @@ def kill_until_done(file: RunFile, corpus: Path, output: Path, *, until: str, ev
     assert not list((output / "tmp").iterdir())
 
 
-def kill_again_and_again(
-    file: RunFile, corpus: Path, output: Path, *, until: str, events: int
-) -> Path:
+def kill_again_and_again(file: RunFile, corpus: Path, output: Path, *, until: str, events: int) -> Path:
     """Do a run and kill its process group with signal 9, again and again; return what it said.
 
     Args:

@@ -67,7 +67,7 @@ def test_each_value_that_is_signed_again_is_named(cases: dict[Case, str], run: P
 
 
 def named_in(case: Case) -> str:
-    """Return the file that verify names: of ingest, of which nothing is made again, the step's commit."""
+    """Return the file that verify names: of ingest, which is not done again, the step's commit."""
     return "commits/ingest/_step.json" if step_of(case) == "ingest" else case.file
 
 

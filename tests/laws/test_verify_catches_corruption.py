@@ -169,14 +169,11 @@ class Damaged(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def damaged(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
+def damaged(few_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
     """A run with a dataset that has a shard for each fault, and one for each other thing to damage."""
-    folder = tmp_path_factory.mktemp("damaged")
-    (folder / "corpus").mkdir()
-    shutil.copy(small_corpus / "a.jsonl", folder / "corpus")
-    run = folder / "run"
+    run = tmp_path_factory.mktemp("damaged") / "run"
     run_small(
-        folder / "corpus",
+        few_texts,
         run,
         tokenizer={"train": {"vocab_size": VOCABULARY}},
         packing={"seq_len": 256, "shards": len(FAULTS)},

@@ -27,6 +27,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.session import opening
 from pipeline.session.session import RunRequest, run_session
 from pipeline.steps.dedup import semantic
+from stages.dedup import encoders
 from stages.dedup.encoders import EmbedTexts
 from stages.filtering import language
 from stages.reading.decompress import stream_chunks
@@ -165,10 +166,10 @@ def one_detector() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def one_encoder() -> Iterator[None]:
     """One table of vectors for all runs and verifications in this process: a third of a second each."""
-    opened, known = semantic.open_encoder, functools.cache(semantic.open_encoder)
+    known = functools.cache(encoders.open_encoder)
 
     def opened_once(name: str) -> EmbedTexts:
-        return known(name) if name == "wordllama" else opened(name)
+        return known(name) if name == "wordllama" else encoders.open_encoder(name)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(semantic, "open_encoder", opened_once)

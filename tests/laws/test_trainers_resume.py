@@ -229,7 +229,7 @@ CASES = [*cases()]
 
 
 @pytest.mark.parametrize(
-    ("trainer", "settings"), some_of(CASES, 10), ids=lambda value: str(value).replace(" ", "")
+    ("trainer", "settings"), some_of(CASES, 11), ids=lambda value: str(value).replace(" ", "")
 )
 def test_a_resumed_training_takes_the_steps_of_one_that_never_stopped(
     path: Path, tmp_path: Path, trainer: str, settings: dict[str, Any]

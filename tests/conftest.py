@@ -26,6 +26,9 @@ from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
 from pipeline.session import opening
 from pipeline.session.session import RunRequest, run_session
+from pipeline.steps.dedup import semantic
+from stages.dedup import encoders
+from stages.dedup.encoders import EmbedTexts
 from stages.filtering import language
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
@@ -176,6 +179,19 @@ def one_detector() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def one_encoder() -> Iterator[None]:
+    """One table of vectors for all runs and verifications in this process: a third of a second each."""
+    known = functools.cache(encoders.open_encoder)
+
+    def opened_once(name: str) -> EmbedTexts:
+        return known(name) if name == "wordllama" else encoders.open_encoder(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(semantic, "open_encoder", opened_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def same_tokenizers() -> Iterator[None]:
     """Runs in this process train each tokenizer once."""
     with tokenizers_known():
@@ -194,14 +210,20 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
     assert once.changed() == [], "tests changed these files; copy such a folder before"
 
 
-@pytest.fixture(scope="session")
-def signed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run with every kind of evidence; who changes a file of it puts it back."""
-    folder = tmp_path_factory.mktemp("signed")
+def make_signed_run(folder: Path) -> None:
+    """Make a small run with every kind of evidence, over files that are cut into five units."""
+    ingest = {**signed_evidence.settings()["ingest"], "unit_size": "16KiB"}
     signed_evidence.write_corpus(folder / "corpus")
-    request = RunRequest(signed_evidence.run_file(), folder / "corpus", folder / "run", workers=0)
+    file = signed_evidence.run_file(ingest=ingest)
+    request = RunRequest(file, folder / "corpus", folder / "run", workers=0)
     assert run_session(request, stream=None)["passed"]
-    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def signed_run(made_once: MadeOnce, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run with every kind of evidence; who changes a file of it puts it back."""
+    own = tmp_path_factory.mktemp("signed") / "run"
+    return Path(shutil.copytree(made_once(make_signed_run) / "run", own))
 
 
 @pytest.fixture(scope="session")

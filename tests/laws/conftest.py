@@ -21,6 +21,14 @@ def few_redrawn() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def few_texts(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A third of the small corpus, for runs to read."""
+    folder = tmp_path_factory.mktemp("few")
+    shutil.copy(small_corpus / "a.jsonl", folder)
+    return folder
+
+
 @pytest.fixture
 def copied(grown: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy, which a test may change, of the grown run of its module."""

@@ -27,6 +27,17 @@ ROOT = Path(__file__).resolve().parents[2]
 def kill_until_done(file: RunFile, corpus: Path, output: Path, *, until: str, events: int) -> None:
     """Do a run, kill its process group with signal 9 again and again, and let it go on to its end.
 
+    Its arguments are those of `kill_again_and_again`.
+    """
+    log = kill_again_and_again(file, corpus, output, until=until, events=events)
+    process = _start(file, corpus, output, until=until, log=log, end="leave")
+    assert process.wait(PATIENCE) == 0, log.read_text()
+    assert not list((output / "tmp").iterdir())
+
+
+def kill_again_and_again(file: RunFile, corpus: Path, output: Path, *, until: str, events: int) -> Path:
+    """Do a run and kill its process group with signal 9, again and again; return what it said.
+
     Args:
         file: the run.
         corpus: folder that its paths are relative to.
@@ -46,9 +57,7 @@ def kill_until_done(file: RunFile, corpus: Path, output: Path, *, until: str, ev
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(PATIENCE)
         seen = (output / "log.jsonl").read_bytes().count(b"\n")
-    process = _start(file, corpus, output, until=until, log=log, end="leave")
-    assert process.wait(PATIENCE) == 0, log.read_text()
-    assert not list((output / "tmp").iterdir())
+    return log
 
 
 def require_each_done_once(events: Sequence[dict[str, Any]], *, least: int) -> None:

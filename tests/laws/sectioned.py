@@ -29,9 +29,9 @@ def write_sections(folder: Path, literal: list[str], *, each: int = 12) -> None:
     """Write documents of three sections, some of one character, some longer than a row.
 
     Args:
-        folder: where to, a new one.
-        literal: texts to be written too.
-        each: of so many lines of each bundled file.
+        folder: gets a file.
+        literal: texts that are written too.
+        each: texts of each bundled file.
     """
     folder.mkdir()
     others = set(bundled_lines("text/*", 30))

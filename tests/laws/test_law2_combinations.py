@@ -40,11 +40,11 @@ from tests.laws.written_records import COMPRESS, FORMATS, write_source
 
 pytestmark = pytest.mark.usefixtures("few_redrawn")
 
-SHARES = 6
+SHARES = 10
 """Tests in which the runs are done that cover all pairs."""
 REFUSED = ("JSON list", "Parquet", "Arrow file", "Arrow stream")
 """Formats of which a file that is cut is refused."""
-EXAMPLES = 300 if FULL else 2
+EXAMPLES = 300
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +88,7 @@ def test_each_record_and_token_is_accounted_for_where_every_pair_of_values_meets
     assert then["replayed"]
 
 
+@pytest.mark.campaign  # the same law over combinations that cover all pairs is above
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(chance=st.randoms(use_true_random=False))
 def test_each_record_and_token_is_accounted_for_in_combinations_that_are_drawn(
@@ -105,8 +106,13 @@ def cuts_of(name: str, ending: str, data: bytes, written: Sequence[Written]) -> 
     return [(one.position + one.end) // 2 for one in (written[len(written) // 2], written[-1])]
 
 
-@pytest.mark.parametrize("packed", ["", *COMPRESSIONS])
-@pytest.mark.parametrize("name", FORMATS)
+PACKED = [(name, packed) for packed in ("", *COMPRESSIONS) for name in FORMATS]
+"""Formats, as they are and compressed."""
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"), PACKED if FULL else [*PACKED[: len(FORMATS)], *PACKED[len(FORMATS) :: 4]]
+)
 def test_a_file_that_is_cut_gives_each_record_before_the_cut_or_is_refused_by_name(
     name: str, packed: str, tmp_path: Path
 ) -> None:

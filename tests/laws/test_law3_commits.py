@@ -3,6 +3,7 @@
 A campaign asks for ten kills of the whole process group instead of one.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pipeline.state.storage import LocalStorage
 from stages.errors import DataError
 from stages.store.digests import digest_file
 from tests.conftest import digests, run_small, small_run
-from tests.laws.killed_runs import kill_until_done, require_each_done_once
+from tests.laws.killed_runs import kill_again_and_again, require_each_done_once
 
 
 class _PowerCutError(Exception):
@@ -88,38 +89,38 @@ def test_a_second_commit_of_a_unit_is_refused(tmp_path: Path) -> None:
         commits.put("step", "u", "f", Outcome(tmp_path, {}))
 
 
+@pytest.fixture
+def copied(reference: Path, tmp_path: Path) -> Path:
+    """A finished run that a test may change."""
+    return Path(shutil.copytree(reference, tmp_path / "run"))
+
+
 def test_a_committed_file_that_was_cut_is_named_instead_of_used(
-    small_corpus: Path, tmp_path: Path
+    small_corpus: Path, copied: Path
 ) -> None:
-    run_small(small_corpus, tmp_path / "run", until="ingest")
-    victim = next((tmp_path / "run" / "ingest").rglob("documents.parquet"))
+    victim = next((copied / "ingest").rglob("documents.parquet"))
     victim.write_bytes(victim.read_bytes()[:-10])
-    (tmp_path / "run" / "commits" / "ingest" / "_step.json").unlink()
+    (copied / "commits" / "ingest" / "_step.json").unlink()
     with pytest.raises(DataError, match=r"documents\.parquet: committed with .* --replace"):
-        run_small(small_corpus, tmp_path / "run", until="ingest")
+        run_small(small_corpus, copied, until="ingest")
 
 
-def test_running_again_does_nothing_and_keeps_every_byte(small_corpus: Path, reference: Path) -> None:
-    before = digests(reference)
-    count = sum(event["event"] == "dispatch" for event in read_log(reference))
-    run_small(small_corpus, reference)
-    assert digests(reference) == before
-    assert sum(event["event"] == "dispatch" for event in read_log(reference)) == count > 0
+def test_running_again_does_nothing_and_keeps_every_byte(small_corpus: Path, copied: Path) -> None:
+    before = digests(copied)
+    count = sum(event["event"] == "dispatch" for event in read_log(copied))
+    run_small(small_corpus, copied)
+    assert digests(copied) == before
+    assert sum(event["event"] == "dispatch" for event in read_log(copied)) == count > 0
 
 
-def test_stopping_after_each_step_and_going_on_gives_the_same_bytes(
+def test_kill_9_of_the_process_group_and_a_stop_after_each_step_change_no_byte(
     small_corpus: Path, reference: Path, tmp_path: Path
 ) -> None:
-    steps = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard")
-    for step in steps:
-        run_small(small_corpus, tmp_path / "run", until=step)
-    assert digests(tmp_path / "run") == digests(reference)
-
-
-def test_kill_9_of_the_process_group_at_random_moments_changes_no_byte(
-    small_corpus: Path, reference: Path, tmp_path: Path
-) -> None:
+    """Two workers are killed at a random moment; a plain loop goes on, stopped after each step."""
     output, total = tmp_path / "killed", sum(1 for _ in read_log(reference))
-    kill_until_done(small_run(), small_corpus, output, until="shard", events=total)
+    kill_again_and_again(small_run(), small_corpus, output, until="shard", events=total)
+    for step in ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard"):
+        run_small(small_corpus, output, until=step)
+    assert not list((output / "tmp").iterdir())
     assert digests(output) == digests(reference)
     require_each_done_once(list(read_log(output)), least=30)

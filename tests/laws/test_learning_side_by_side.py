@@ -24,16 +24,28 @@ DATASETS: list[dict[str, Any]] = [
     {"name": "causal"},
     {"name": "masked", "objective": {"kind": "mlm"}},
 ]
-FEW = {"labelled_tokens": 1_500, "min_labelled_tokens": 500, "min_heldout_tokens": 50, "max_ids": 128}
+FEW = {
+    "labelled_tokens": 1_500,
+    "min_labelled_tokens": 500,
+    "heldout_rows": 40,
+    "min_heldout_tokens": 50,
+    "max_ids": 128,
+}
 """Labels enough to see a bit that differs; not enough to pass."""
+SETTINGS: dict[str, Any] = {
+    "tokenizer": {"train": {"vocab_size": 1500}},
+    "datasets": DATASETS,
+    "verify": FEW,
+    "until": None,
+}
 TIMED = ("tokens_per_second", "supply")
 
 
 @pytest.fixture(scope="module")
-def checked(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checked(few_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two datasets to its end, by a plain loop."""
     output = tmp_path_factory.mktemp("side") / "run"
-    run_small(small_corpus, output, datasets=DATASETS, verify=FEW, until=None)
+    run_small(few_texts, output, **SETTINGS)
     return output
 
 
@@ -98,13 +110,13 @@ def test_a_model_is_trained_after_its_files_are_checked_and_its_step_says_so(cop
         assert last == ["commit", "end", "step"], "each step is whole as soon as its model is"
 
 
-def test_what_was_learned_before_a_kill_is_not_learned_again(copied: Path, small_corpus: Path) -> None:
+def test_what_was_learned_before_a_kill_is_not_learned_again(copied: Path, few_texts: Path) -> None:
     before, since = verdicts(copied), len(list(read_log(copied)))
     commits = copied / "commits"
     for name in NAMES:
         (commits / f"verify-{name}" / "_step.json").unlink()
     (commits / "verify-masked" / "learning.json").unlink()
-    run_small(small_corpus, copied, datasets=DATASETS, verify=FEW, until=None)
+    run_small(few_texts, copied, **SETTINGS)
     assert of(copied, since, "dispatch", "") == ["verify-masked"]
     assert verdicts(copied) == before
 

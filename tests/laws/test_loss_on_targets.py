@@ -50,7 +50,12 @@ SETTINGS: dict[str, Any] = {
     "dedup": {"near": False},
     "tokenizer": {"train": {"vocab_size": 1024}},
     "datasets": [{"name": "sft", "objective": TARGETS}],
-    "verify": {"labelled_tokens": 9000, "min_labelled_tokens": 500, "min_heldout_tokens": 100},
+    "verify": {
+        "labelled_tokens": 9000,
+        "min_labelled_tokens": 500,
+        "heldout_rows": 60,
+        "min_heldout_tokens": 100,
+    },
 }
 
 

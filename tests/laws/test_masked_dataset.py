@@ -5,7 +5,6 @@ a damaged shard or a false manifest does to masks is named.
 """
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,24 @@ DATASETS: list[dict[str, Any]] = [
     {"name": "mlm", "objective": {"kind": "mlm"}},
 ]
 SPLITS = ("train", "validation")
-SPLIT = Path("datasets/mlm/train")
-IDS = SPLIT / "epoch-0000" / "00000" / "input_ids.npy"
+IDS = "epoch-0000/00000/input_ids.npy"
+VOCABULARY = 1500
 
 
 @pytest.fixture(scope="module")
-def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """A run of both datasets to its end, and its report."""
+def finished(
+    small_corpus: Path, few_texts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Any]:
+    """A run of both datasets to its end, and its report; of more texts if models learn from them."""
     output = tmp_path_factory.mktemp("masked") / "run"
-    verify = {"learning": FULL}  # three quarters of a minute
-    return output, run_small(small_corpus, output, datasets=DATASETS, until=None, verify=verify)
+    return output, run_small(
+        small_corpus if FULL else few_texts,
+        output,
+        datasets=DATASETS,
+        tokenizer={"train": {"vocab_size": 4096 if FULL else VOCABULARY}},
+        until=None,
+        verify={"learning": FULL},  # three quarters of a minute
+    )
 
 
 def test_masked_and_causal_datasets_of_one_run_pass_verify(finished: tuple[Path, Any]) -> None:
@@ -86,57 +93,59 @@ def test_masked_rows_restore_to_the_causal_ones(finished: tuple[Path, Any], spli
     assert 0.1 < selected.mean() < 0.2
 
 
-def sign_again(run: Path, **changes: Any) -> None:
+def sign_again(split: Path, **changes: Any) -> None:
     """Make the manifest vouch for the files as they are now."""
-    path = run / SPLIT / "dataset.json"
+    path = split / "dataset.json"
     content = json.loads(path.read_text())
     for shard in content["shards"]:
         for name in shard["files"]:
-            shard["files"][name] = digest_file(run / SPLIT / shard["path"] / name).model_dump()
+            shard["files"][name] = digest_file(split / shard["path"] / name).model_dump()
     write_manifest(path, Manifest.model_validate({**content, **changes}).signed())
 
 
-def unknown_id(run: Path) -> None:
-    ids = np.load(run / IDS)
-    ids[1, 3] = 4096
-    np.save(run / IDS, ids)
-    sign_again(run)
-
-
-@pytest.fixture(scope="module")
-def masked_alone(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the masked dataset up to its shards."""
-    output = tmp_path_factory.mktemp("faults") / "run"
-    run_small(small_corpus, output, datasets=DATASETS[1:])
-    return output
+def unknown_id(split: Path) -> None:
+    ids = np.load(split / IDS)
+    ids[1, 3] = VOCABULARY
+    np.save(split / IDS, ids)
+    sign_again(split)
 
 
 FAULTS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "labels declared unshifted": (
-        lambda run: sign_again(run, label_convention="unshifted"),
-        str(SPLIT / "dataset.json"),
+        lambda split: sign_again(split, label_convention="unshifted"),
+        "dataset.json",
         "label_convention",
     ),
     "attention declared causal": (
-        lambda run: sign_again(run, attention="causal_within_document"),
-        str(SPLIT / "dataset.json"),
+        lambda split: sign_again(split, attention="causal_within_document"),
+        "dataset.json",
         "attention",
     ),
     "an objective that nobody knows": (
-        lambda run: sign_again(run, objective={"kind": "rtd"}),
-        str(SPLIT / "dataset.json"),
+        lambda split: sign_again(split, objective={"kind": "rtd"}),
+        "dataset.json",
         "manifest",
     ),
-    "an id past the vocabulary": (unknown_id, str(IDS), "ids_in_range"),
+    "an id past the vocabulary": (unknown_id, IDS, "ids_in_range"),
 }
 
 
+@pytest.fixture(scope="module")
+def verdicts(few_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What verify says of a run with a masked dataset for each fault."""
+    run = tmp_path_factory.mktemp("faults") / "run"
+    datasets = [{**DATASETS[1], "name": f"d{number}"} for number in range(len(FAULTS))]
+    run_small(few_texts, run, datasets=datasets, tokenizer={"train": {"vocab_size": VOCABULARY}})
+    for number, (plant, _, _) in enumerate(FAULTS.values()):
+        plant(run / "datasets" / f"d{number}" / "train")
+    found: dict[str, Any] = verify_session(run, workers=0, address=None, stream=None)["verify"]
+    return found
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_named(fault: str, masked_alone: Path, tmp_path: Path) -> None:
-    plant, file, check = FAULTS[fault]
-    run = tmp_path / "run"
-    shutil.copytree(masked_alone, run)
-    plant(run)
-    verdict = verify_session(run, workers=0, address=None, stream=None)["verify"]["mlm"]
-    assert (file, check) in {(found["file"], found["check"]) for found in verdict["findings"]}
-    assert not verdict["passed"]
+def test_a_planted_fault_is_named(fault: str, verdicts: dict[str, Any]) -> None:
+    _, file, check = FAULTS[fault]
+    name = f"d{[*FAULTS].index(fault)}"
+    found = {(found["file"], found["check"]) for found in verdicts[name]["findings"]}
+    assert (f"datasets/{name}/train/{file}", check) in found
+    assert not verdicts[name]["passed"]

@@ -36,6 +36,8 @@ NAMES = (
     "whole-word",
 )
 """A dataset of each way of laying rows out and labelling them."""
+SOUND = ("clm-first", "clm-targets", "ul2", "nsp")
+"""Those that are looked at as they are; `test_every_objective` looks at every kind."""
 PLACES = len(NAMES) if FULL else 1
 """Of those that have a place for a fault, into how many it is planted."""
 
@@ -43,7 +45,8 @@ PLACES = len(NAMES) if FULL else 1
 @pytest.fixture(scope="module")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     """A run with a dataset of each."""
-    return make_material(tmp_path_factory.mktemp("faults"), seed=1, names=NAMES)
+    size = "30KiB" if FULL else "100KiB"
+    return make_material(tmp_path_factory.mktemp("faults"), seed=1, names=NAMES, unit_size=size)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,7 @@ def test_the_campaign_has_datasets_of_every_kind() -> None:
 
 
 def test_nothing_is_found_of_sound_datasets(material: Material, tmp_path: Path) -> None:
-    assert alarms(material, NAMES, root=tmp_path / "copy") == []
+    assert alarms(material, NAMES if FULL else SOUND, root=tmp_path / "copy") == []
 
 
 OF_LOSSES = {

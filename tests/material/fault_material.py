@@ -99,18 +99,21 @@ class Material:
         return next(dataset for dataset in self.run.datasets if dataset.name == name)
 
 
-def make_material(folder: Path, *, seed: int, names: Iterable[str] | None = None) -> Material:
+def make_material(
+    folder: Path, *, seed: int, names: Iterable[str] | None = None, unit_size: str = "30KiB"
+) -> Material:
     """Run over a small corpus in this process: all datasets, or some.
 
     Args:
         folder: gets `corpus`, unless it is there, and the run's own folder.
         seed: the run's.
         names: of `OBJECTIVES`.
+        unit_size: of what is read at once; each shard reads all units.
     """
     corpus, output = folder / "corpus", folder / f"run-{seed}"
     if not corpus.exists():
         _write_corpus(corpus)
-    file = _run_file(seed, OBJECTIVES if names is None else names)
+    file = _run_file(seed, OBJECTIVES if names is None else names, unit_size)
     written_out = any(dataset.epochs_on_disk for dataset in file.datasets)
     for step in ("shard", "draw") if written_out else ("shard",):
         run_session(RunRequest(file, corpus, output, 0, until=step), stream=None)
@@ -124,7 +127,7 @@ def read_material(output: Path, file: RunFile) -> Material:
     return Material(output, file, units, **steps["split"][STEP_COMMIT].read(SplitRecord).shards)
 
 
-def _run_file(seed: int, names: Iterable[str]) -> RunFile:
+def _run_file(seed: int, names: Iterable[str], unit_size: str) -> RunFile:
     def source(name: str, *sections: str) -> dict[str, Any]:
         found = {"name": name, "paths": [f"{name}.jsonl"], "id_column": "id", "language": LANGUAGE}
         found["keep_columns"] = KEPT.get(name, [])
@@ -138,7 +141,7 @@ def _run_file(seed: int, names: Iterable[str]) -> RunFile:
                 source("pairs", "target"),
                 source("triples", "target", "other"),
             ],
-            "ingest": {"unit_size": "30KiB", "min_chars": 20},
+            "ingest": {"unit_size": unit_size, "min_chars": 20},
             "tokenizer": {"train": TOKENIZER},
             "validation": {"fraction": 0.05},
             "packing": {"seq_len": 128, "shards": 2},

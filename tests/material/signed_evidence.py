@@ -8,7 +8,7 @@ each kind of record; `looked_at` changes one, lets commits and digests vouch for
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ _FIELDS = 20
 """An object with more keys names things of one kind."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Case:
     """One value."""
 
@@ -223,18 +223,34 @@ def _other(values: list[Any], field: pa.Field) -> Any:
 
 def looked_at(run: Path, case: Case) -> Case:
     """Return a case with what verify says of it."""
-    undo = Undo(run)
-    try:
-        change(run, case, undo)
-        text, failed = verified(run)
-    finally:
-        undo.undo()
-    names = [case.file, case.file.split("/")[0] if not case.file.startswith("commits/") else case.file]
-    step = case.file.split("/")[1] if case.file.startswith("commits/") else case.file.split("/")[0]
+    text, failed = said_of(run, [case])
     outcome = SILENT
     if failed:
-        outcome = NAMED if any(name in text for name in (*names, f"commits/{step}")) else STOPPED
+        outcome = NAMED if is_named(case, text) else STOPPED
     return replace(case, outcome=outcome, said=text[:300])
+
+
+def said_of(run: Path, cases: Iterable[Case]) -> tuple[str, bool]:
+    """Return what verify finds where the values of some cases are changed, and whether it fails."""
+    undo = Undo(run)
+    try:
+        for case in cases:
+            change(run, case, undo)
+        return verified(run)
+    finally:
+        undo.undo()
+
+
+def step_of(case: Case) -> str:
+    """Return the step that a case is of, or the folder of its file."""
+    return case.file.removeprefix("commits/").split("/")[0]
+
+
+def is_named(case: Case, text: str) -> bool:
+    """Say whether verify named the file of a case, its commit or its step."""
+    record = case.file.startswith("commits/")
+    names = (case.file, case.file if record else step_of(case), f"commits/{step_of(case)}")
+    return any(name in text for name in names)
 
 
 def verified(run: Path, *, workers: int = 0) -> tuple[str, bool]:

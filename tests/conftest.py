@@ -47,7 +47,11 @@ def pytest_configure() -> None:
 
     A disk's file system takes .3 ms for each, a fifth of the CPU time of a run in a test. Whoever sets
     PYTEST_DEBUG_TEMPROOT decides for himself. A forecast's run lies where temporary files do.
+
+    Computations have one thread in each process, as in a worker of Ray: the threads of processes that
+    share cores wait for each other busily, which is half of the CPU time of a training in a test.
     """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # no library has read it yet: torch comes later
     with contextlib.suppress(OSError):
         if shutil.disk_usage(_MEMORY).free >= _ROOM:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))

@@ -10,16 +10,17 @@ import pytest
 from stages.loading.descriptors import RESERVED, affordable
 from tests.stages.loading.test_dataset import EOS, write_dataset
 
-SHARDS = 90
+SHARDS = 40
 READ = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]),) * 2)
 import shardmill
-for workers in (2, 0):  # without any, this process maps the files
+for workers in (0, 2):
     rows = shardmill.open_dataset(sys.argv[1])
     loader = shardmill.Loader(shardmill.Batches(rows, 5), num_workers=workers)
     print(sum(len(batch["input_ids"]) for batch in loader))
     loader.close()
+    rows.release()
 """
 
 

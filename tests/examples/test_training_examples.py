@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.called import script_called
 from tests.conftest import run_small
 from tests.stages.loading.test_dataset import EOS, write_dataset
 
@@ -18,14 +19,6 @@ TRANSFORMERS = {
     "fim": r"before     .*\nafter      .*\nfilled     .*\nin truth   ",
 }
 """What is shown of a model of each kind."""
-EACH = """
-import runpy, sys
-
-_, script, *datasets = sys.argv
-for dataset in datasets:
-    sys.argv = [script, dataset, "--steps", "3"]
-    runpy.run_path(script, run_name="__main__")
-"""
 
 
 def run(*arguments: str | Path) -> str:
@@ -74,16 +67,10 @@ def datasets(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return output / "datasets"
 
 
-@pytest.fixture(scope="module")
-def trained(datasets: Path) -> str:
-    """What one process prints that runs the example for each model, as it takes seconds to import."""
-    return run("-c", EACH, "examples/train_transformers.py", *(datasets / kind for kind in TRANSFORMERS))
-
-
 @pytest.mark.parametrize(("kind", "shown"), TRANSFORMERS.items())
-def test_transformers_trains_and_shows_texts_in_words(trained: str, kind: str, shown: str) -> None:
-    found = re.search(
-        rf"{kind}: loss \d+\.\d+ on average over 3 steps\n(\n.+?)(?=\n\w+: loss|\Z)", trained, re.DOTALL
-    )
-    assert found, trained
+def test_transformers_trains_and_shows_texts_in_words(datasets: Path, kind: str, shown: str) -> None:
+    script = ("examples/train_transformers.py", str(datasets / kind), "--steps", "3")
+    printed = script_called(*script, cwd=ROOT)
+    found = re.search(rf"{kind}: loss \d+\.\d+ on average over 3 steps\n(\n.+)\Z", printed, re.DOTALL)
+    assert found, printed
     assert len(re.findall(shown, found[1])) == 3, found[1]

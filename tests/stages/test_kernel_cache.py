@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
+from numba import config as numba_settings
 
-from stages import kernel_cache
+from stages import kernel_cache, kernels
 from stages.kernel_cache import GIVEN, passing_folder
 from tests.stages.loading.test_batches import numbered
 
@@ -56,7 +58,11 @@ def test_kernels_are_kept_in_a_folder_of_this_user_and_it_goes_with_the_process(
     assert stat.S_IMODE(said["mode"]) == 0o700
     assert said["kept"]
     assert list(tmp_path.iterdir()) == []
-    assert called(tmp_path)[0]["folder"] != said["folder"], "the name of a folder can be foreseen"
+    leaves = f"{ADDS}\nfrom pipeline.main import _leave\n_leave(0)\n"
+    other, _ = called(tmp_path, code=leaves)
+    assert other["kept"]
+    assert list(tmp_path.iterdir()) == [], "a command leaves without the exit handlers"
+    assert other["folder"] != said["folder"], "the name of a folder can be foreseen"
 
 
 def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(tmp_path: Path) -> None:
@@ -67,11 +73,18 @@ def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(tmp_
     assert list(given.iterdir())
 
 
+def test_a_process_that_is_given_an_open_folder_compiles_in_memory(tmp_path: Path) -> None:
+    (given := tmp_path / "given").mkdir()
+    given.chmod(0o777)
+    said, warned = called(tmp_path, **{GIVEN: str(given)})
+    assert (said["kept"], warned) == (0, "")
+
+
 @pytest.mark.parametrize(
     "wrong", ["open", "of a group", "readable", "of another user", "link", "missing"]
 )
 def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
-    wrong: str, tmp_path: Path
+    wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = tmp_path / "given"
     if wrong == "open":
@@ -91,8 +104,8 @@ def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
     elif wrong == "link":
         (tmp_path / "theirs").mkdir(mode=0o700)
         given.symlink_to(tmp_path / "theirs")
-    said, warned = called(tmp_path, **{GIVEN: str(given)})
-    assert (said["kept"], warned) == (0, "")
+    monkeypatch.setenv(GIVEN, str(given))
+    assert passing_folder.__wrapped__() is None
 
 
 def test_without_any_folder_each_process_compiles_in_memory(tmp_path: Path) -> None:
@@ -102,27 +115,31 @@ def test_without_any_folder_each_process_compiles_in_memory(tmp_path: Path) -> N
     assert warned == "ShardmillWarning\n"
 
 
-def test_a_command_that_leaves_without_the_exit_handlers_removes_the_folder_and_says_all(
-    tmp_path: Path,
-) -> None:
-    leaves = f"{ADDS}\nfrom pipeline.main import _leave\n_leave(0)\n"
-    said, _ = called(tmp_path, code=leaves)
-    assert said["kept"]
-    assert list(tmp_path.iterdir()) == []
+HOMELESS = ("no/absolute/path", "", "UserProvidedCacheLocator,InTreeCacheLocator")
 
 
 @pytest.mark.parametrize(
     ("home", "named", "wanted"),
     [
-        ("no/absolute/path", "", "UserProvidedCacheLocator,InTreeCacheLocator"),
+        HOMELESS,
         ("no/absolute/path", "UserProvidedCacheLocator", "UserProvidedCacheLocator"),
         ("/", "", ""),
     ],
 )
-def test_without_a_home_code_is_kept_where_the_user_says_or_beside_the_sources(
-    home: str, named: str, wanted: str, tmp_path: Path
+def test_without_a_home_numba_is_told_where_else_to_look_unless_a_user_names_a_place(
+    home: str, named: str, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setattr(numba_settings, "CACHE_LOCATOR_CLASSES", named)
+    compiled = SimpleNamespace(enable_caching=lambda: None)
+    assert kernels._enable_cache(compiled)  # noqa: SLF001  # as for each kernel
+    assert wanted == numba_settings.CACHE_LOCATOR_CLASSES
+
+
+def test_without_a_home_code_is_kept_where_the_user_says(tmp_path: Path) -> None:
     (kept := tmp_path / "kept").mkdir()
+    home, named, wanted = HOMELESS
     asks = f"""{ADDS.rsplit("print", 1)[0]}
 from numba import config
 print(json.dumps({{"classes": config.CACHE_LOCATOR_CLASSES}}))

@@ -59,9 +59,12 @@ def test_workers_that_start_after_the_process_moved_read_the_rows(
 ) -> None:
     write_dataset(tmp_path)
     monkeypatch.chdir(tmp_path)
-    loader = Loader(Batches(open_dataset("clm"), 2), num_workers=1, start="spawn")
+    rows = open_dataset("clm")
+    loader = Loader(Batches(rows, 2), num_workers=1, start="spawn")
+    wanted = [batch["input_ids"].tolist() for batch in Batches(rows, 2)]
     monkeypatch.chdir(elsewhere)
-    assert len(list(loader)) == 2
+    assert [batch["input_ids"].tolist() for batch in loader] == wanted
+    assert len(wanted) == 2
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from stages.loading.batches import Batches
 from stages.loading.dataset import ShardDataset
+from tests.campaign import FULL
 from tests.stages.loading.test_batches import numbered, numbers, order
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata calls it
@@ -58,8 +59,22 @@ def test_a_loader_goes_on_with_the_rows_that_are_left(
     assert sorted(before + left) == list(range(ROWS))
 
 
-@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
-@pytest.mark.parametrize("order_of_calls", ["load, then set", "set, then load"])
+ORDERS = ("load, then set", "set, then load")
+WORKERS = [(0, False), (2, False), (2, True)]
+"""How many, and whether they are persistent."""
+
+
+@pytest.mark.parametrize(
+    ("order_of_calls", "workers", "persistent"),
+    [
+        (order_of_calls, *workers)
+        for order_of_calls in ORDERS
+        for workers in WORKERS
+        if FULL
+        or not workers[0]
+        or (order_of_calls, workers[1]) in zip(ORDERS, (False, True), strict=True)
+    ],
+)
 def test_the_state_of_the_end_of_an_epoch_goes_on_with_the_epoch_that_is_set(
     tmp_path: Path, order_of_calls: str, workers: int, *, persistent: bool
 ) -> None:
@@ -90,7 +105,7 @@ def test_the_state_of_the_end_of_an_epoch_goes_on_with_the_epoch_that_is_set(
     assert given(resumed) == order(rows, 3)
 
 
-@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+@pytest.mark.parametrize(("workers", "persistent"), WORKERS)
 def test_the_state_within_an_epoch_counts_although_the_epoch_is_set_again(
     tmp_path: Path, workers: int, *, persistent: bool
 ) -> None:

@@ -28,7 +28,7 @@ from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.drawn import check_digests
 from stages.loading.torch_loader import Loader
 from stages.store.digests import FileDigest
-from tests.campaign import some_of
+from tests.campaign import FULL, some_of
 from tests.stages.loading.test_batches import numbered
 from tests.stages.loading.test_dataset import SHARD, write_dataset
 
@@ -42,7 +42,7 @@ def firsts(loader: Loader | Batches) -> list[list[int]]:
     return [batch["input_ids"][:, 0].tolist() for batch in loader]
 
 
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", some_of(STARTS, 1))  # a spawned one: `test_moved_folders`
 def test_workers_give_what_this_process_gives(tmp_path: Path, start: str) -> None:
     rows = numbered(tmp_path, 23)
     expected = [firsts(Loader(Batches(rows, 3, last="pad"))), firsts(Loader(Batches(rows, 3)))]
@@ -156,8 +156,15 @@ MOVES: dict[str, Callable[[Batches], None]] = {
 }
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("made", LOOPS)
+@pytest.mark.parametrize(
+    ("made", "move"),
+    [
+        (made, move)
+        for made in LOOPS
+        for move in MOVES
+        if FULL or made != "workers" or move == "load_state_dict"  # each forks two processes
+    ],
+)
 def test_a_walk_that_is_moved_inside_a_loop_ends_it_and_the_next_goes_on_there(
     tmp_path: Path, made: str, move: str
 ) -> None:
@@ -206,8 +213,10 @@ def test_a_loop_that_another_followed_ends_even_where_its_own_place_is_loaded(
     assert firsts(loop) == expected[1:]
 
 
-@pytest.mark.parametrize("within", ["the loop", "no loop"])
-@pytest.mark.parametrize("killed", [1, 2])
+@pytest.mark.parametrize(
+    ("killed", "within"),
+    some_of([(1, "the loop"), (1, "no loop"), (2, "no loop"), (2, "the loop")], 2),
+)
 def test_a_loader_whose_workers_were_killed_goes_on_in_the_next_loop_where_its_state_says(
     tmp_path: Path, killed: int, within: str
 ) -> None:

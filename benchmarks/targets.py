@@ -11,51 +11,26 @@ not given. A small form that needs what this machine lacks is left out, with the
 import argparse
 import json
 import os
-import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-TABLE = Path(__file__).with_name("targets.toml")
-NEEDS = ("browser", "corpus", "gpu", "module", "peers", "root")
-_VARIABLE = re.compile(r"\$([A-Z][A-Z0-9_]*)(\.\.\.)?")
-_SHARDMILL = (sys.executable, "-m", "pipeline.main")
-
-
-class TargetError(Exception):
-    """A target that cannot be run as it was asked for."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """A measuring script: what it answers, and how it is called."""
-
-    name: str
-    answers: str
-    commands: list[str]
-    takes: str
-    """About how long `commands` take."""
-    needs: list[str] = field(default_factory=list)
-    small: list[str] = field(default_factory=list)
-    """Commands over $SMALL, what small_material.py makes; none if there is no such form."""
-    small_needs: list[str] = field(default_factory=list)
-    slow: bool = False
-    """Whether the small form takes more than about three CPU seconds."""
-
-    def __post_init__(self) -> None:
-        """Refuse a need that nobody checks."""
-        needs = {need.split()[0] for need in (*self.needs, *self.small_needs)}
-        if unknown := needs - {*NEEDS}:
-            raise TargetError(f"{self.name}: needs {', '.join(sorted(unknown))}: not one of {NEEDS}")
+from target_tables import (
+    ROOT,
+    Target,
+    TargetError,
+    environment,
+    lacking,
+    program_of,
+    read_targets,
+    variables_of,
+    words_of,
+)
 
 
 @dataclass(frozen=True)
@@ -68,68 +43,6 @@ class Outcome:
     seconds: float
     said: str
     """The last line, or why it was left out."""
-
-
-def read_targets(path: Path = TABLE) -> dict[str, Target]:
-    """Return the targets of a table by name, in its order."""
-    content = tomllib.loads(path.read_text(encoding="utf-8"))
-    return {name: Target(name, **fields) for name, fields in content.items()}
-
-
-def words_of(command: str, variables: Mapping[str, str]) -> list[str]:
-    """Return the words of a command.
-
-    encoders.py $MODEL $FILES...   with MODEL=a b, FILES=c d   ->   encoders.py, "a b", "c", "d"
-
-    Raises:
-        TargetError: a variable has no value.
-    """
-    words = []
-    for word in shlex.split(command):
-        names = [name for name, _ in _VARIABLE.findall(word)]
-        if missing := [name for name in names if not variables.get(name)]:
-            raise TargetError(f"{missing[0]} has no value: {missing[0]}=...")
-        if match := _VARIABLE.fullmatch(word):
-            words += shlex.split(variables[match[1]]) if match[2] else [variables[match[1]]]
-        else:
-            words.append(_VARIABLE.sub(lambda match: variables[match[1]], word))
-    return words
-
-
-def program_of(words: Sequence[str]) -> list[str]:
-    """Return what is executed: `shardmill`, or a script of this folder by this Python."""
-    if words[0] == "shardmill":
-        return [*_SHARDMILL, *words[1:]]
-    return [sys.executable, str(ROOT / "benchmarks" / words[0]), *words[1:]]
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of a script: it finds this tree, and the commands beside this Python."""
-    paths = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    modules = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": os.pathsep.join(modules)}
-
-
-def lacking(needs: Sequence[str]) -> str:
-    """Return what this machine lacks of what a target needs, or nothing.
-
-    A corpus is named by variables. Peers are installed only if PEERS is set.
-    """
-    absent = [need for need in needs if need.startswith("module ") and not _importable(need.split()[1])]
-    found = {
-        "root": os.geteuid() == 0,
-        "browser": shutil.which("chromium") is not None,
-        "gpu": shutil.which("nvidia-smi") is not None,
-        "peers": bool(os.environ.get("PEERS")),
-    }
-    return ", ".join([*absent, *(need for need in needs if not found.get(need, True))])
-
-
-def _importable(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # what holds it
-        return False
 
 
 def run_target(target: Target, variables: Mapping[str, str]) -> int:
@@ -181,7 +94,7 @@ def listed(targets: Mapping[str, Target]) -> str:
     found = []
     for target in targets.values():
         needs = f"; needs {', '.join(target.needs)}" if target.needs else ""
-        names = {name: None for command in target.commands for name, _ in _VARIABLE.findall(command)}
+        names = dict.fromkeys(name for command in target.commands for name in variables_of(command))
         given = "".join(f" {name}=..." for name in names if name not in ("ROOT", "WORK"))
         found.append(f"{target.name}: {target.answers} ({target.takes}{needs})")
         found.append(f"    make figure NAME={target.name}{given}")

@@ -1,7 +1,6 @@
 """What the model of large runs promises: the costs that runs were made of, and the longest part."""
 
 import json
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -67,15 +66,17 @@ def test_a_table_has_a_line_for_each_projection() -> None:
 
 
 @pytest.mark.parametrize(("points", "code"), [(POINTS, 0), (POINTS[:2], 2), (POINTS[:3], 2)])
-def test_it_reads_what_growth_wrote(points: list[Point], code: int, tmp_path: Path) -> None:
+def test_it_reads_what_growth_wrote(
+    points: list[Point],
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     path = tmp_path / "growth.json"
     path.write_text(json.dumps([asdict(point) for point in points]))
-    done = subprocess.run(
-        [sys.executable, str(scale_model.__file__), str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    assert ("driver: 3.0 CPU ms for a commit, 2.0% of a core" in done.stdout) == (code == 0)
-    assert ("the model needs 3 runs" in done.stderr) == (code == 2)
+    monkeypatch.setattr(sys, "argv", ["scale_model.py", str(path)])
+    assert scale_model.main() == code
+    said = capsys.readouterr()
+    assert ("driver: 3.0 CPU ms for a commit, 2.0% of a core" in said.out) == (code == 0)
+    assert ("the model needs 3 runs" in said.err) == (code == 2)

@@ -295,7 +295,7 @@ def main() -> int:
     parser.add_argument("--fault-seeds", type=int, default=5, help="seeds for each fault")
     parser.add_argument("--full", action="store_true", help="with a twin, as verify has it with --full")
     parser.add_argument("--jobs", type=int, default=1, help="checks at a time [default: 1]")
-    add_trial_options(parser, beside=False)
+    add_trial_options(parser)
     given = parser.parse_args()
     given.datasets = [one for at in given.datasets for one in sorted(at.glob("datasets/*")) or [at]]
     settings = {name: getattr(given, name) for name in ("seeds", "fault_seeds", "full")}

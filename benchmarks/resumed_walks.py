@@ -99,7 +99,7 @@ def main() -> int:
     """Measure and print; 1 if any row is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", type=int, default=200)
-    add_trial_options(parser, beside=False)
+    add_trial_options(parser)
     given = parser.parse_args()
     return conduct(lambda trials: campaign(trials, number=given.cases), given, {"cases": given.cases})
 

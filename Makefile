@@ -1,40 +1,29 @@
-# Everything starts from a fresh clone with `python3 -m venv` and pip; nothing else is assumed. The targets campaign,
-# faults, damaged, places, gates, changing and memory keep each trial, and go on from there when they are called again.
+# Everything starts from a fresh clone with `python3 -m venv` and pip; nothing else is assumed.
+# What a target makes outside .venv has a name that ends in `-output`.
 #
 #   make demo      set up, then the bundled corpus to verified shards and a report (demo-output/)
 #   make test      set up, then the tests
 #   make quick-test  set up, then the tests that need no Ray, no training and little time (a minute)
 #   make coverage  set up, then the tests, and which lines of the code they ran
+#   make tiers     what the tests cost, by tier, and the slowest, as the last `make test` has noted them
 #   make check     set up, then format, lint, types and the site; lint-docker and lint-forge are parts of it
 #   make docs      the pages of docs/ as a site in site/; a broken link is an error (seconds)
 #   make package   set up, then the sdist and the wheel built, looked into, and used in clean environments (minutes)
 #   make lowest    the quick tests with the lowest versions that pyproject.toml allows, in an environment of their own
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
-#   make campaign  every long search, one after the other, and one table of them (many hours); stopped, it goes on when it
-#                  is called again. ONLY='kills signals' names some, SHORT=1 does a tiny slice of each (half an hour),
-#                  and benchmarks/campaigns.toml lists them. The tests in their long forms are ONLY=tests (some hours)
 #   make losses    the laws of what must not be lost in silence, in their long forms (half an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own, and every
 #                  model class of transformers under our masks (minutes)
-#   make bench     kernels against their limits and peers, as a table (minutes)
-#   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
-#   make faults    every fault planted into datasets of every objective, as a table (minutes)
-#   make tiers     what the tests cost, by tier, and the slowest, as the last `make test` has noted them
-#   make mutants   faults planted into the product's code that a change can reach, and whether tests notice them
-#   make drawn-faults SEED=0  300 faults drawn at random, and whether the tests that reach them notice (hours)
-#   make damaged   every committed file of a finished run damaged, each value signed, and sound runs (4 hours)
-#   make places    disks that fill, readers that go, users without a home; it mounts, so as root (2 hours)
-#   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
-#   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
-#   make browser RUNS='demo-output ...'  reports of runs in Chromium, desktop and phone, as lines of JSON
-#   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
-#   make memory    inputs made to break the bound of memory, each run within it, as a table (hours)
-#   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
-#   make signatures  deduplication of 10 million synthetic signatures within 2 GiB, as a table (ten minutes)
-#   make growth CORPUS='/data/*.jsonl.zst'  runs over 10, 100 and 1,000 MB made of that corpus, as a table
-#   make end-to-end CORPUS='/data/*.jsonl.zst'   texts to tokens beside other programs, CPU and memory (an hour)
-#   make figures   every measuring script: what it answers, what it needs, and its call
+#   make campaign  every search for faults, one after the other, and one table of them (many hours). Stopped, it goes on
+#                  when it is called again. ONLY='kills signals' names some of benchmarks/campaigns.toml, CORPUS='FILES'
+#                  a corpus, and SHORT=1 does the small form of each (half an hour)
+#   make mutants   of these: faults planted into the product's code that a change can reach, and whether tests notice them
+#   make drawn-faults SEED=0  of these: 300 faults drawn at random, and whether the tests that reach them notice (hours)
+#   make figures   every measurement: what it answers, what it needs, and its call
 #   make figure NAME=kernels [CORPUS='/data/*.jsonl.zst' ...]   one of them (benchmarks/targets.toml)
+#   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
+#   make gpu-check a dataset of every objective trained on, on a GPU if there is one, as a table
+#   make browser RUNS='demo-output ...'  reports of runs in Chromium, desktop and phone, as lines of JSON
 #   make clean     remove what the above made
 
 PYTHON ?= python3
@@ -43,34 +32,18 @@ BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt
 DEMO ?= demo-output
-SCALE ?= scale-output
-CLIENTS ?= clients-output
 RUNS ?= $(DEMO)
-FAULTS ?= faults-output
-CAMPAIGN ?= campaign-output
-CHANGING ?= changing-output
-DAMAGED ?= damaged-output
-PLACES ?= places-output
-COMPARE ?= compare-output
-GATES ?= gates-output
-REACH ?= reach-output
-SEED ?= 0
-NUMBER ?= 300
-MEMORY ?= memory-output
-GROWTH ?= growth-output
-SIGNATURES ?= signatures-output
-END_TO_END ?= end-to-end-output
 LOWEST ?= .venv-lowest
 WORKERS ?= $(shell nproc)
+REACH = reach-output
+COMPARE = compare-output
+OUTPUTS = $(REACH) $(COMPARE) campaign-output clients-output figures-output gpu-check-output browser-output \
+  drawn-faults-output.jsonl
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
-# Its datasets and their exact checks; what trains on them comes after it.
-GATES_RUN = $(BIN)/shardmill run benchmarks/objectives.toml --output $(GATES) --workers $(WORKERS) \
-  --set verify.learning=false
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test quick-test coverage check lint-docker lint-forge docs package lowest speed-guard campaign losses clients \
-  bench faults compare gates \
-  gpu-check browser tiers mutants drawn-faults changing damaged places memory scale growth signatures end-to-end figures figure clean
+.PHONY: setup demo test quick-test coverage tiers check lint-docker lint-forge docs package lowest speed-guard losses \
+  clients campaign mutants reach drawn-faults figures figure compare gpu-check browser clean
 
 # With it set, every process of every target would compile the modules it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -146,6 +119,9 @@ coverage: setup $(VENV)/.kernels
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
 	  --cov pipeline --cov stages --cov shardmill --cov-report term
 
+tiers: setup
+	$(BIN)/python benchmarks/tiers.py
+
 check: $(VENV)/.installed lint-docker lint-forge docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -193,10 +169,6 @@ lowest:
 speed-guard: setup
 	$(BIN)/python benchmarks/speed_guard.py
 
-campaign: setup $(VENV)/.kernels
-	$(BIN)/python benchmarks/campaigns.py $(CAMPAIGN) --jobs $(WORKERS) $(if $(ONLY),--only $(ONLY)) \
-	  $(if $(SHORT),--short) $(if $(CORPUS),--corpus '$(CORPUS)')
-
 losses: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest --numprocesses auto --dist loadfile -o faulthandler_timeout=0 \
 	  tests/laws/test_delimited_dialects.py tests/laws/test_columns_and_numbers.py tests/laws/test_warc_bodies.py \
@@ -206,24 +178,34 @@ losses: setup
 	  tests/laws/test_later_generations_keep.py tests/pipeline/test_mix_rules.py tests/laws/test_earlier_runs.py
 
 clients: setup
-	$(BIN)/python clients/run.py --cache $(CLIENTS)
+	$(BIN)/python clients/run.py --cache clients-output
 	$(BIN)/python clients/masked_models.py
 
-bench: setup
-	$(BIN)/python benchmarks/kernels.py
+# Variables such as CORPUS reach campaigns and figures by the environment, as make exports those of its command line.
+CAMPAIGNS = $(BIN)/python benchmarks/campaigns.py campaign-output --jobs $(WORKERS)
 
-faults: setup
-	$(BIN)/python benchmarks/planted_faults.py $(FAULTS) --continue
+campaign: setup $(VENV)/.kernels
+	$(CAMPAIGNS) $(if $(ONLY),--only $(ONLY)) $(if $(SHORT),--short)
 
-damaged: setup
-	$(BIN)/python benchmarks/damaged_files.py $(DAMAGED)/files --seeds 20 --continue
-	$(BIN)/python benchmarks/signed_values.py $(DAMAGED)/signed --continue
-	$(BIN)/python benchmarks/sound_runs.py $(DAMAGED)/sound --cases 20 --continue
+mutants: setup $(VENV)/.kernels
+	$(CAMPAIGNS) --only mutants
 
-places: setup
-	$(BIN)/python benchmarks/gone_readers.py $(PLACES)/readers --cases 240 --continue
-	$(BIN)/python benchmarks/filling_disks.py $(PLACES)/disks --cases 200 --continue
-	$(BIN)/python benchmarks/other_users.py $(PLACES)/users --continue
+# Three times as long as `make test`, since every line is looked at.
+$(REACH): setup $(VENV)/.kernels
+	COVERAGE_FILE=$(REACH) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
+	  --cov pipeline --cov stages --cov shardmill --cov-context test --cov-report ''
+
+reach: $(REACH)
+
+drawn-faults: $(REACH)
+	$(CAMPAIGNS) --only drawn-faults
+
+figures: setup
+	@$(BIN)/python benchmarks/targets.py
+
+figure: setup
+	@test -n "$(NAME)" || { echo "name one of those that make figures lists: make figure NAME=kernels"; exit 2; }
+	$(BIN)/python benchmarks/targets.py $(NAME)
 
 compare: setup
 	$(COMPARE_RUN)/clean
@@ -239,71 +221,14 @@ compare: setup
 	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/share $(COMPARE)/english --dataset clm \
 	  --tokens 1000000 --seeds 2 --output $(COMPARE)/tokenizers
 
-gates: setup
-	$(GATES_RUN)
-	$(BIN)/python benchmarks/learning_gates.py $(GATES)/datasets/* --jobs $(WORKERS) --seeds 5 --fault-seeds 2 \
-	  --json $(GATES)/gates.jsonl --continue
-
 # Elsewhere: PYTHONPATH=. python3 benchmarks/gpu_check.py DIR, with numpy, xxhash, pydantic and torch.
 gpu-check: setup
-	$(GATES_RUN)
-	$(BIN)/python benchmarks/gpu_check.py $(GATES) --large --json $(GATES)/gpu-check.json
+	$(BIN)/shardmill run benchmarks/objectives.toml --output gpu-check-output --workers $(WORKERS) --set verify.learning=false
+	$(BIN)/python benchmarks/gpu_check.py gpu-check-output --large --json gpu-check-output/gpu-check.json
 
 browser: setup
 	$(INSTALL) --editable '.[browser]'
 	$(BIN)/python benchmarks/browser_check.py $(RUNS) --screenshots browser-output
 
-mutants: setup $(VENV)/.kernels
-	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS)
-
-# Three times as long as `make test`, since every line is looked at.
-$(REACH): setup $(VENV)/.kernels
-	COVERAGE_FILE=$(REACH) $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
-	  --cov pipeline --cov stages --cov shardmill --cov-context test --cov-report ''
-
-drawn-faults: $(REACH)
-	$(BIN)/python benchmarks/drawn_faults.py --seed $(SEED) --number $(NUMBER) --reach $(REACH) drawn-faults-$(SEED)-output.jsonl
-	$(BIN)/python benchmarks/mutants.py drawn-faults-$(SEED)-output.jsonl --jobs $(WORKERS) --reach named \
-	  --results drawn-faults-$(SEED)-results-output.jsonl
-
-tiers: setup
-	$(BIN)/python benchmarks/tiers.py
-
-changing: setup
-	$(BIN)/python benchmarks/changing_inputs.py $(CHANGING) --continue
-
-memory: setup
-	$(BIN)/python benchmarks/adversarial_memory.py $(MEMORY) --continue
-
-scale: setup
-	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
-	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
-	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
-
-signatures: setup
-	$(BIN)/python benchmarks/synthetic_signatures.py $(SIGNATURES) --limit 2GiB --json $(SIGNATURES).json
-
-growth: setup
-	@test -n "$(CORPUS)" || { echo "name the files: make growth CORPUS='/data/*.jsonl.zst'"; exit 2; }
-	$(BIN)/python benchmarks/growth.py --corpus '$(CORPUS)' --cache $(GROWTH) --command $(BIN)/shardmill \
-	  --json $(GROWTH).json
-
-end-to-end: setup
-	@test -n "$(CORPUS)" || { echo "name the files: make end-to-end CORPUS='/data/*.jsonl.zst'"; exit 2; }
-	$(BIN)/python benchmarks/end_to_end.py --corpus '$(CORPUS)' --cache $(END_TO_END) \
-	  --json $(END_TO_END).json
-
-figures: setup
-	@$(BIN)/python benchmarks/targets.py
-
-# Variables such as CORPUS reach it by the environment, as make exports those of its command line.
-figure: setup
-	@test -n "$(NAME)" || { echo "name one of those that make figures lists: make figure NAME=kernels"; exit 2; }
-	$(BIN)/python benchmarks/targets.py $(NAME)
-
 clean:
-	rm -rf $(VENV) $(LOWEST) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(REACH) drawn-faults-*-output.jsonl $(CAMPAIGN) $(FAULTS).jsonl $(CHANGING).jsonl $(MEMORY).jsonl \
-	  $(CHANGING) $(PLACES) $(DAMAGED) $(MEMORY) $(GROWTH) $(GROWTH).json \
-	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json browser-output figures-output site build dist \
-	  *.egg-info
+	rm -rf $(VENV) $(LOWEST) $(DEMO) $(OUTPUTS) site build dist *.egg-info

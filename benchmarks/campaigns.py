@@ -1,62 +1,45 @@
-"""All campaigns, one after the other, and one table of them: `make campaign`.
+"""All campaigns of campaigns.toml, one after the other, and one table of them: `make campaign`.
 
     python benchmarks/campaigns.py FOLDER                  all, in their long forms (many hours)
     python benchmarks/campaigns.py FOLDER --only kills     some of them
-    python benchmarks/campaigns.py FOLDER --short          a tiny slice of each
+    python benchmarks/campaigns.py FOLDER --short          the small form of each
 
-campaigns.toml lists them. Each keeps its trials as lines in FOLDER/NAME.jsonl, and what it says in
-FOLDER/NAME.log. SIGTERM or Ctrl-C stops the one at work; the same command goes on from there. What is
-there already, of the same code and settings, is not tried again. A campaign that needs what this machine
-lacks is left out, with the reason in the table. Exit codes: 0 all passed, 1 one did not, 75 stopped.
+Each keeps its trials as lines in FOLDER/NAME.jsonl, and what it says in FOLDER/NAME.log. SIGTERM or
+Ctrl-C stops the one at work; the same command goes on from there. What is there already, of the same
+code and settings, is not tried again. Variables such as CORPUS come from the environment. A campaign
+that needs what this machine lacks is left out, with the reason in the table. Exit codes: 0 all passed,
+1 one did not, 75 stopped.
 """
 
 import argparse
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 
 from stop_signals import CampaignStop, StopSignals
-from trial_stamps import ROOT
+from target_tables import (
+    CAMPAIGNS,
+    REACH,
+    ROOT,
+    Target,
+    TargetError,
+    environment,
+    lacking,
+    program_of,
+    read_targets,
+    words_of,
+)
 from trials import STOPPED, Tally, refuse
 
-HERE = Path(__file__).resolve().parent
 PATIENCE = 300.0
 """Seconds that a campaign has to stop."""
-Places = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class CampaignEntry:
-    """A campaign of the list; the list's head explains the fields."""
-
-    name: str
-    what: str
-    long: str
-    short: str
-    run: str = ""
-    short_run: str = ""
-    needs: tuple[str, ...] = ()
-
-    def preparation(self, places: Places, *, short: bool) -> list[str]:
-        """Return the words of the run that it needs first, or none."""
-        run = self.short_run if short else self.run
-        return [sys.executable, "-m", "pipeline.main", "run", *words_of(run, places)] if run else []
-
-    def command(self, places: Places, *, short: bool) -> list[str]:
-        """Return its words; patterns become the files that are there now."""
-        script, *options = words_of(self.short if short else self.long, places)
-        return [sys.executable, str(HERE / script), *(path for one in options for path in _matches(one))]
 
 
 @dataclass(frozen=True)
@@ -80,86 +63,77 @@ class CampaignRow:
         return f"{self.name:<16}{trials:>8}{failed:>8}{seconds:>10}  {self.end:<6}{self.lines or ''}"
 
 
-def _matches(word: str) -> list[str]:
-    """Return the files that a word is a pattern of, or the word."""
-    return sorted(glob(word)) or [word]  # noqa: PTH207  # a pattern with its folder
+def calls_of(target: Target, given: argparse.Namespace) -> list[list[str]]:
+    """Return what is executed, one after the other.
+
+    Raises:
+        TargetError: it cannot be done here.
+    """
+    commands, needs = (
+        (target.small, target.small_needs) if given.short else (target.commands, target.needs)
+    )
+    if not commands:
+        raise TargetError("has no small form")
+    if missing := lacking(needs):
+        raise TargetError(f"needs {missing}")
+    folder: Path = given.folder
+    ours = {
+        "ROOT": ROOT,
+        "FOLDER": folder,
+        "WORK": folder / target.name,
+        "SMALL": folder / "small",
+        "REACH": REACH,
+        "JOBS": given.jobs,
+    }
+    variables = {"SEED": "0", **os.environ, **{name: str(value) for name, value in ours.items()}}
+    calls = [program_of(words_of(command, variables)) for command in commands]
+    if not target.results:
+        calls[-1] += ["--json", str(lines_of(target, given)), "--continue"]
+    return calls
 
 
-def words_of(text: str, places: Places) -> list[str]:
-    """Return the words of a command, with its places filled in."""
-    return [word.format_map(places) for word in shlex.split(text)]
+def lines_of(target: Target, given: argparse.Namespace) -> Path:
+    """Return the file in which a campaign keeps what it found."""
+    own = target.results and not given.short
+    return ROOT / target.results if own else Path(given.folder, f"{target.name}.jsonl")
 
 
-def read_campaigns(path: Path) -> list[CampaignEntry]:
-    """Return the campaigns of a list."""
-    listed = tomllib.loads(path.read_text(encoding="utf-8"))["campaigns"]
-    return [CampaignEntry(**{**one, "needs": tuple(one.get("needs", ()))}) for one in listed]
-
-
-def _cannot_mount() -> str:
-    if shutil.which("mount") is None:
-        return "needs mount"
-    with tempfile.TemporaryDirectory() as place:
-        words = ["mount", "-t", "tmpfs", "tmpfs", place]
-        done = subprocess.run(words, capture_output=True, check=False)  # noqa: S603  # ours
-        if done.returncode:
-            return "needs to mount, which is refused here"
-        subprocess.run(["umount", place], capture_output=True, check=True)  # noqa: S603, S607  # ours
-    return ""
-
-
-def _lacks_a_gpu() -> str:
-    return "" if shutil.which("nvidia-smi") else "needs a GPU"
-
-
-NEEDS: dict[str, Callable[[], str]] = {
-    "root": lambda: "needs root" if os.geteuid() else "",
-    "mounts": _cannot_mount,
-    "gpu": _lacks_a_gpu,
-}
-"""Of each need, what says why it is not met, or nothing. A corpus is an option."""
-
-
-def left_out(entry: CampaignEntry, corpus: str | None) -> str:
-    """Return why a campaign cannot be done here, or nothing."""
-    if "corpus" in entry.needs and not corpus:
-        return "needs a corpus: name its files with --corpus"
-    reasons = (NEEDS[need]() for need in entry.needs if need != "corpus")
-    return next(filter(None, reasons), "")
-
-
-def do_campaign(entry: CampaignEntry, given: argparse.Namespace) -> CampaignRow:
+def do_campaign(target: Target, given: argparse.Namespace) -> CampaignRow:
     """Do a campaign, as far as it is not done, and return what came of it.
 
     Raises:
         CampaignStop: a signal came; the campaign was told to stop.
     """
-    folder: Path = given.folder
-    lines, log = folder / f"{entry.name}.jsonl", folder / f"{entry.name}.log"
-    places = {
-        "folder": str(folder),
-        "work": str(folder / entry.name),
-        "jobs": str(given.jobs),
-        "corpus": given.corpus or "",
-        "python": shlex.quote(sys.executable),
-    }
-    print(f"{time.strftime('%H:%M')} {entry.name}: {entry.what}; {log}", flush=True)
-    prepared = entry.preparation(places, short=given.short)
-    code = _code_of(prepared, log) if prepared else 0
-    if not code:
-        words = [*entry.command(places, short=given.short), "--json", str(lines), "--continue"]
-        code = _code_of(words, log)
-    return CampaignRow(entry.name, str(code), Tally.read(lines), lines)
+    try:
+        calls = calls_of(target, given)
+    except TargetError as error:
+        return CampaignRow(target.name, f"left out: {error}")
+    lines, log = lines_of(target, given), given.folder / f"{target.name}.log"
+    print(f"{time.strftime('%H:%M')} {target.name}: {target.answers} {log}", flush=True)
+    code = next(filter(None, (_code_of(call, log) for call in calls)), 0)
+    return CampaignRow(target.name, str(code), _tally_of(target, lines), lines)
+
+
+def _tally_of(target: Target, lines: Path) -> Tally | None:
+    return None if target.results else Tally.read(lines)
+
+
+def make_material(targets: Sequence[Target], small: Path) -> None:
+    """Make what small forms read anew, if one of them reads it."""
+    if any("$SMALL" in command for target in targets for command in target.small):
+        from small_material import make_small_material  # noqa: PLC0415  # only small forms need libraries
+
+        shutil.rmtree(small, ignore_errors=True)
+        make_small_material(small)
 
 
 def _code_of(command: Sequence[str], log: Path) -> int:
     """Call a command in a session of its own, and return its exit code; a signal here stops it."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE)))}
     with log.open("ab") as stream:
         process = subprocess.Popen(  # noqa: S603  # of the list
             command,
             cwd=ROOT,
-            env=environment,
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
@@ -177,23 +151,20 @@ def _code_of(command: Sequence[str], log: Path) -> int:
             process.wait()
 
 
-def do_all(entries: Sequence[CampaignEntry], given: argparse.Namespace) -> list[CampaignRow]:
+def do_all(targets: Sequence[Target], given: argparse.Namespace) -> list[CampaignRow]:
     """Do campaigns until a signal comes, and return a row of each."""
     rows: list[CampaignRow] = []
     with StopSignals() as signals:
         try:
-            for entry in entries:
-                reason = left_out(entry, given.corpus)
-                rows.append(
-                    CampaignRow(entry.name, f"left out: {reason}")
-                    if reason
-                    else do_campaign(entry, given)
-                )
+            if given.short:
+                make_material(targets, given.folder / "small")
+            rows.extend(do_campaign(target, given) for target in targets)
         except CampaignStop:
             assert signals.arrived
-            lines = given.folder / f"{entries[len(rows)].name}.jsonl"
-            rows.append(CampaignRow(entries[len(rows)].name, str(STOPPED), Tally.read(lines), lines))
-            rows += [CampaignRow(entry.name, "not begun") for entry in entries[len(rows) :]]
+            stopped, *rest = targets[len(rows) :]
+            lines = lines_of(stopped, given)
+            rows.append(CampaignRow(stopped.name, str(STOPPED), _tally_of(stopped, lines), lines))
+            rows += [CampaignRow(target.name, "not begun") for target in rest]
     return rows
 
 
@@ -217,18 +188,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="for lines, logs and work")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these [default: all]")
-    parser.add_argument("--short", action="store_true", help="a tiny slice of each")
-    parser.add_argument("--corpus", metavar="GLOB", help="files for the campaigns that need a corpus")
+    parser.add_argument("--short", action="store_true", help="the small forms")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time")
-    parser.add_argument("--list", type=Path, default=HERE / "campaigns.toml", metavar="FILE")
+    parser.add_argument("--list", type=Path, default=CAMPAIGNS, metavar="FILE")
     given = parser.parse_args(words)
-    entries = read_campaigns(given.list)
-    names = [entry.name for entry in entries]
-    if unknown := set(given.only) - set(names):
-        refuse(f"--only {' '.join(sorted(unknown))}: no such campaign; there are {', '.join(names)}")
+    targets = read_targets(given.list)
+    if unknown := set(given.only) - targets.keys():
+        refuse(f"--only {' '.join(sorted(unknown))}: no such campaign; there are {', '.join(targets)}")
     given.folder = given.folder.resolve() / ("short" if given.short else "long")
     given.folder.mkdir(parents=True, exist_ok=True)
-    rows = do_all([one for one in entries if one.name in (given.only or names)], given)
+    rows = do_all([one for name, one in targets.items() if name in (given.only or targets)], given)
     print_rows(rows)
     code = code_of_all(rows)
     if code == STOPPED:

@@ -1,9 +1,9 @@
 """The learning check, calibrated: what correct datasets reach, and which faults fail which gate.
 
-    learning_gates.py DIR/datasets/NAME --seeds 20 --fault-seeds 5 --json gates.jsonl
+    learning_gates.py DIR --seeds 20 --fault-seeds 5 --json gates.jsonl
 
-DIR/datasets/NAME is a dataset of a finished run. To a correct one is done all that `shardmill verify`
-does by training, isolation and resuming among it, once for each seed. Each fault that its rows can have
+DIR is a finished run, or a dataset of one. To a correct one is done all that `shardmill verify` does by
+training, isolation and resuming among it, once for each seed. Each fault that its rows can have
 is planted into those to train on and those held out alike, as a wrong shard would have it. Exits with 1
 if anything fails on a correct dataset. A trial is one seed of one kind of rows of one dataset.
 """
@@ -290,13 +290,14 @@ def campaign(trials: Trials, given: argparse.Namespace) -> int:
 def main() -> int:
     """Measure each dataset named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("datasets", type=Path, nargs="+", help="folders of datasets")
+    parser.add_argument("datasets", type=Path, nargs="+", help="runs, or datasets of them")
     parser.add_argument("--seeds", type=int, default=20, help="seeds for correct rows")
     parser.add_argument("--fault-seeds", type=int, default=5, help="seeds for each fault")
     parser.add_argument("--full", action="store_true", help="with a twin, as verify has it with --full")
     parser.add_argument("--jobs", type=int, default=1, help="checks at a time [default: 1]")
-    add_trial_options(parser, beside=False)
+    add_trial_options(parser)
     given = parser.parse_args()
+    given.datasets = [one for at in given.datasets for one in sorted(at.glob("datasets/*")) or [at]]
     settings = {name: getattr(given, name) for name in ("seeds", "fault_seeds", "full")}
     settings["datasets"] = {folder.name: fingerprints(folder) for folder in given.datasets}
     return conduct(lambda trials: campaign(trials, given), given, settings)

@@ -12,18 +12,19 @@ import argparse
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_stamps import PRODUCT, ROOT, digest_of
+from trial_stamps import PRODUCT, ROOT, digest_of, files_in
 from trials import Trials, add_trial_options, conduct
 
 _FOLDERS = (*PRODUCT, "tests", "benchmarks", "examples", "clients", "docs", "docker", "release")
 """What tests read, beside the files at the root."""
-_ENDS = ("setup", "call", "teardown")
+_BEFORE = ("setup", "call")
+"""Parts of a test that another follows."""
 
 
 @dataclass
@@ -45,15 +46,12 @@ class FinishedFiles:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """See the tests of this process."""
-        self._expect(item.nodeid for item in session.items)
+        self.pytest_xdist_node_collection_finished([item.nodeid for item in session.items])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         """See the tests of a process of xdist, which are the same in each."""
-        self._expect(ids)
-
-    def _expect(self, names: Iterable[str]) -> None:
-        for name in names:
+        for name in ids:
             self.expected[_file_of(name)].add(name)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -62,9 +60,7 @@ class FinishedFiles:
         self.seconds[file] += report.duration
         if report.failed:
             self.failed[file].append(report.nodeid)
-        if (
-            report.when == _ENDS[-1] or report.when not in _ENDS
-        ):  # of a process that died, no part is told
+        if report.when not in _BEFORE:  # of a process that died, no part is told
             self.ended[file].add(report.nodeid)
             if self.ended[file] >= self.expected[file]:
                 self.keep(file)
@@ -82,19 +78,14 @@ def _file_of(name: str) -> str:
 
 def files_of_tests(paths: Sequence[str]) -> list[str]:
     """Return the files of tests at some paths, relative to the tree."""
-    found: list[Path] = []
-    for path in map(Path, paths or ["tests"]):
-        whole = ROOT / path
-        found += sorted(whole.rglob("test_*.py")) if whole.is_dir() else [whole]
-    return [path.relative_to(ROOT).as_posix() for path in found]
+    wholes = [ROOT / path for path in paths or ["tests"]]
+    found = [sorted(whole.rglob("test_*.py")) if whole.is_dir() else [whole] for whole in wholes]
+    return [path.relative_to(ROOT).as_posix() for files in found for path in files]
 
 
 def other_files() -> Iterator[Path]:
     """Yield what the tests may read, but for files of tests."""
-    for folder in _FOLDERS:
-        for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts and not path.match("test_*.py"):
-                yield path
+    yield from (path for path in files_in(_FOLDERS) if not path.match("test_*.py"))
     yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != ".coverage")
 
 
@@ -131,7 +122,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders [default: tests]")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes [default: 1]")
-    add_trial_options(parser, beside=False)
+    add_trial_options(parser)
     given = parser.parse_args()
     os.chdir(ROOT)
     files = files_of_tests(given.paths)

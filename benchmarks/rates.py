@@ -153,7 +153,7 @@ def main() -> int:
     parser.add_argument("run", type=Path, metavar="DIR", help="folder of a finished run")
     parser.add_argument("--dataset", nargs="+", default=[], metavar="NAME", help="these only")
     parser.add_argument("--rows", type=int, metavar="N", help="about so many of each [default: all]")
-    add_trial_options(parser, beside=False)
+    add_trial_options(parser)
     given = parser.parse_args()
     folder = given.run / "datasets"
     unknown = [name for name in given.dataset if not (folder / name).is_dir()]

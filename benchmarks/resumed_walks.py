@@ -27,6 +27,8 @@ from stages.loading.torch_loader import Loader
 
 SHARDS, ROWS, SEQ_LEN = 3, 40, 16
 LARGEST, RANKS, WORKERS = 5, 4, 2
+RARELY = 10
+"""One case in so many has processes, which take most of the time."""
 FIGURES = ("compared", "wrong", "state bytes")
 """Of a case."""
 
@@ -42,7 +44,7 @@ def resumed(rows: ShardDataset, number: int) -> tuple[int, int, int]:
     after = ranks(rows, draw)
     for walk in after:
         walk.load_state_dict(json.loads(state))
-    workers = draw.randint(0, WORKERS) if number % 10 == 0 else 0  # processes take most of the time
+    workers = 0 if (number + 1) % RARELY else draw.randint(0, WORKERS)
     left = zip(*(Loader(walk, num_workers=workers) for walk in after), strict=True)
     got = [*ids(given), *(row for step in left for row in ids(step))]
     expected = ids([rows.at(epoch, np.arange(len(rows)))])
@@ -97,7 +99,7 @@ def main() -> int:
     """Measure and print; 1 if any row is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", type=int, default=200)
-    add_trial_options(parser, beside=False)
+    add_trial_options(parser)
     given = parser.parse_args()
     return conduct(lambda trials: campaign(trials, number=given.cases), given, {"cases": given.cases})
 

@@ -50,7 +50,7 @@ name = "clm"
 name = "mlm"
 objective = { kind = "mlm" }
 """
-DOCUMENTS = 40
+DOCUMENTS = 20
 """Of each file of the bundled corpus."""
 _LONGEST = 2_000
 """Characters of a text."""

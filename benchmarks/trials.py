@@ -18,11 +18,11 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from stop_signals import CampaignStop, StopSignals
 from trial_stamps import stamp_of_campaign
@@ -69,9 +69,9 @@ class Trials:
                 self.others += "trial" in line
             elif "fact" in line:
                 self.facts[line["fact"]] = line["value"]
-            else:
-                found = _trial_of(line)
-                self.lines[found.key] = found
+            elif "trial" in line:
+                about = (line[name] for name in ("trial", "seconds", "failed", "result"))
+                self.lines[line["trial"]] = TrialLine(*about)
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Write that a campaign starts, and say what is there."""
@@ -112,9 +112,8 @@ class Trials:
     def add(self, key: str, result: Record, *, failed: bool, seconds: float) -> None:
         """Keep a trial that was done, unless a signal came while it was done."""
         self.stop_after_a_signal()
-        line = TrialLine(key, round(seconds, 2), failed, _as_read(result))
-        self.lines[key] = line
-        about = {"seconds": line.seconds, "failed": failed, "result": line.result}
+        about = {"seconds": round(seconds, 2), "failed": failed, "result": _as_read(result)}
+        self.lines[key] = TrialLine(key, **about)
         self._append({"trial": key, "stamp": self.stamp, **about})
 
     def new_folder(self) -> Path:
@@ -129,7 +128,9 @@ class Trials:
     @property
     def tally(self) -> "Tally":
         """How many there are."""
-        return Tally.of(self.lines.values())
+        found = self.lines.values()
+        seconds = sum(line.seconds for line in found)
+        return Tally(len(found), sum(line.failed for line in found), round(seconds, 1))
 
     def stop_after_a_signal(self) -> None:
         """Stop if a signal came, whoever handled it.
@@ -156,27 +157,14 @@ class Tally:
     seconds: float
 
     @classmethod
-    def of(cls, lines: Iterable[TrialLine]) -> Self:
-        """Count trials."""
-        found = list(lines)
-        seconds = sum(line.seconds for line in found)
-        return cls(len(found), sum(line.failed for line in found), round(seconds, 1))
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls, path: Path) -> "Tally":
         """Count the trials of a file that have the stamp of its last start."""
-        lines = read_lines(path)
-        stamp = next((line["start"] for line in reversed(lines) if "start" in line), None)
-        own = [_trial_of(line) for line in lines if "trial" in line and line["stamp"] == stamp]
-        return cls.of({line.key: line for line in own}.values())
+        starts = [line["start"] for line in read_lines(path) if "start" in line]
+        return Trials(path, starts[-1]).tally if starts else cls(0, 0, 0.0)
 
     def __str__(self) -> str:
         """Return it in words."""
         return f"{self.trials:,} trials, {self.failed:,} failed, {self.seconds:,.0f} s"
-
-
-def _trial_of(line: Record) -> TrialLine:
-    return TrialLine(line["trial"], line["seconds"], line["failed"], line["result"])
 
 
 def _as_read(value: Any) -> Any:
@@ -205,29 +193,15 @@ def read_lines(path: Path) -> list[Record]:
 def _cut(path: Path) -> None:
     """Remove a last line that was cut, before another line follows it."""
     if path.exists():
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            os.truncate(path, whole)
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
-def add_trial_options(parser: argparse.ArgumentParser, *, beside: bool = True) -> None:
-    """Add `--json` and `--continue` to a campaign's options.
-
-    Args:
-        parser: of its command line.
-        beside: whether lines are kept beside the work folder if `--json` names no file.
-    """
-    told = "WORK.jsonl" if beside else "none"
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help=f"gets a line for each trial [default: {told}]"
-    )
-    parser.add_argument(
-        "--continue",
-        action="store_true",
-        dest="continuing",
-        help="leave out the trials that FILE has, if code and settings are the same",
-    )
+def add_trial_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--json` and `--continue` to a campaign's options."""
+    told = "gets a line for each trial [default: WORK.jsonl, or none if there is no WORK]"
+    parser.add_argument("--json", type=Path, metavar="FILE", help=told)
+    told = "leave out the trials that FILE has, if code and settings are the same"
+    parser.add_argument("--continue", action="store_true", dest="continuing", help=told)
 
 
 def conduct(
@@ -306,13 +280,11 @@ def has_faults(result: Record) -> bool:
     return bool(result["faults"])
 
 
-def tell(content: Mapping[str, Any], place: Path | None = None) -> int:
-    """Print what came of a campaign, write it as JSON if asked to, and return the exit code."""
+def tell(content: Mapping[str, Any]) -> int:
+    """Print what came of a campaign, and return the exit code."""
     for name, value in content.items():
         if name not in ("faulty", "messages"):
             print(f"{name:<18} {value}")
-    if place is not None:
-        place.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     print("FAIL" if content["faulty"] else "PASS")
     return int(bool(content["faulty"]))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import drawn_faults
 import pytest
+import reached_lines
 from coverage import CoverageData
 from mutant_trees import read_list
 from reached_lines import ReachedLines
@@ -88,6 +89,18 @@ def test_the_tests_of_a_line_are_those_that_run_it_the_nearest_and_cheapest_firs
     assert reached.tests_of("stages/mixing/audit.py", 99) == [near, cheap, dear], "of any line"
 
 
-def test_a_module_that_no_test_runs_has_the_tests_that_import_it() -> None:
+def test_a_module_that_no_test_runs_has_the_tests_that_import_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {
+        "stages/audit.py": "",
+        "tests/helper.py": "import stages.audit\n",
+        "tests/test_near.py": "from tests import helper\n",
+        "tests/test_far.py": "import stages.other\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(reached_lines, "ROOT", tmp_path)
     reached = ReachedLines(CoverageData(no_disk=True), {})
-    assert "tests/stages/mixing/test_mix_audit.py" in reached.tests_of("stages/mixing/audit.py", 1)
+    assert reached.tests_of("stages/audit.py", 1) == ["tests/test_near.py"]
+    assert reached.tests_of("stages/none.py", 1) == ["tests"]

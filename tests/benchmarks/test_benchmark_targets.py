@@ -1,27 +1,39 @@
-"""What benchmarks/targets.toml promises: each script that users are told of is there, and runs."""
+"""What the tables of benchmarks/ promise: each script that users are told of is in one, and runs."""
 
 import importlib
 import os
 import re
 import shlex
+import subprocess
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 import pytest
 import targets
 from small_material import make_small_material
-from targets import Outcome, Target, TargetError, read_targets, run_small, words_of
+from target_tables import (
+    CAMPAIGNS,
+    Target,
+    TargetError,
+    environment,
+    lacking,
+    program_of,
+    read_targets,
+    words_of,
+)
 
 from tests.made_once import MadeOnce
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
-TARGETS = read_targets()
-QUICK = [target for target in TARGETS.values() if target.small and not target.slow]
-SLOW = [target for target in TARGETS.values() if target.small and target.slow]
-BESIDE = {"encode_alone", "process_cost", "process_memory", "targets"}
-"""Programs that other scripts call, and the runner itself."""
+FIGURES, SEARCHES = read_targets(), read_targets(CAMPAIGNS)
+TARGETS = [*FIGURES.values(), *SEARCHES.values()]
+QUICK = [target for target in TARGETS if target.small and not target.slow]
+SLOW = [target for target in TARGETS if target.small and target.slow]
+BESIDE = {"campaigns", "encode_alone", "process_cost", "process_memory", "targets", "tiers"}
+"""Programs that other scripts call, the two runners, and a tool of the Makefile."""
 TELL = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -37,35 +49,47 @@ def small(made_once: MadeOnce) -> Path:
     return made_once(make_small_material)
 
 
-def scripts_of(target: Target) -> set[str]:
-    """Return the scripts that a target calls."""
-    return {command.split()[0] for command in target.commands} - {"shardmill"}
+def scripts_of(entries: Iterable[Target]) -> set[str]:
+    """Return the scripts that targets call."""
+    return {command.split()[0] for one in entries for command in one.commands} - {"shardmill"}
 
 
-def test_every_script_with_a_main_has_a_target_and_none_is_missing() -> None:
+def test_every_script_with_a_main_is_in_one_table_and_none_is_missing() -> None:
     paths = [*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("oracles/*.py")]
     programs = {
         path.relative_to(BENCHMARKS).as_posix() for path in paths if '"__main__"' in path.read_text()
     }
-    called = {script for target in TARGETS.values() for script in scripts_of(target)}
+    figures, searches = scripts_of(FIGURES.values()), scripts_of(SEARCHES.values())
     assert len(programs) > 50
-    assert programs - called == {f"{name}.py" for name in BESIDE}
-    assert called <= programs
+    assert programs - figures - searches == {f"{name}.py" for name in BESIDE}
+    assert figures | searches <= programs
+    assert not figures & searches
+    assert not FIGURES.keys() & SEARCHES.keys()
 
 
-def test_every_script_that_a_page_or_the_makefile_names_has_a_target() -> None:
-    called = {script for target in TARGETS.values() for script in scripts_of(target)}
+def test_a_script_that_writes_trials_is_a_campaign() -> None:
+    told = re.compile(r"\b(add_trial_options|campaign_main)\(")
+    writers = {path.name for path in BENCHMARKS.glob("*.py") if told.search(path.read_text())}
+    own = scripts_of(one for one in SEARCHES.values() if one.results)
+    assert len(writers) > 15
+    assert writers - {"trials.py"} == scripts_of(SEARCHES.values()) - own
+
+
+def test_every_script_that_a_page_or_the_makefile_names_is_in_a_table() -> None:
     said = {
         name for page in TELL for name in re.findall(r"python benchmarks/([\w/]+\.py)", page.read_text())
     }
     assert len(said) > 10
-    assert said - called == {"targets.py"}
+    assert said - scripts_of(TARGETS) <= {"campaigns.py", "targets.py", "tiers.py"}
 
 
-def test_every_name_that_a_page_gives_make_figure_is_a_target() -> None:
-    said = {name for page in TELL for name in re.findall(r"make figure NAME=(\w+)", page.read_text())}
-    assert len(said) > 10
-    assert said <= set(TARGETS)
+def test_every_name_that_a_page_gives_make_is_in_its_table() -> None:
+    told = "".join(page.read_text() for page in TELL)
+    figures = set(re.findall(r"make figure NAME=(\w+)", told))
+    searches = set(" ".join(re.findall(r"make campaign ONLY='?([\w -]+)", told)).split())
+    assert min(len(figures), len(searches)) > 5
+    assert figures <= FIGURES.keys()
+    assert searches <= SEARCHES.keys()
 
 
 @named(QUICK)
@@ -91,11 +115,19 @@ def test_a_small_form_runs_to_its_last_line(
 def test_a_small_form_that_takes_long_runs_to_its_last_line(
     target: Target, small: Path, tmp_path: Path
 ) -> None:
-    outcome = run_small(target, small, tmp_path / "work")
-    if outcome.code is None:
-        pytest.skip(outcome.said)
-    assert outcome.code == 0, outcome.said
-    assert outcome.said
+    if missing := lacking(target.small_needs):
+        pytest.skip(f"needs {missing}")
+    given = {**os.environ, "ROOT": str(ROOT), "SMALL": str(small), "WORK": str(tmp_path / "work")}
+    try:
+        calls = [program_of(words_of(command, given)) for command in target.small]
+    except TargetError as error:
+        pytest.skip(str(error))
+    for call in calls:
+        done = subprocess.run(
+            call, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout
 
 
 def test_a_variable_is_one_word_and_dots_make_it_many() -> None:
@@ -109,21 +141,14 @@ def test_a_variable_is_one_word_and_dots_make_it_many() -> None:
 def test_a_need_that_nobody_checks_is_refused() -> None:
     with pytest.raises(TargetError, match="x: needs luck: not one of"):
         Target("x", "?", ["a.py"], "seconds", needs=["luck"])
-
-
-def test_a_script_that_fails_is_a_row_with_its_code_and_its_last_line(tmp_path: Path) -> None:
-    wrong = Target("wrong", "?", [], "seconds", small=["digests.py $WORK", "digests.py --never"])
-    outcome = run_small(wrong, tmp_path, tmp_path)
-    assert (outcome.code, outcome.said.split(": ")[0]) == (2, "digests.py")
-    table = targets.table_of([outcome, Outcome("left", None, 0.0, "needs root")]).splitlines()
-    assert [line.split()[:2] for line in table] == [["name", "code"], ["wrong", "2"], ["left", "-"]]
+    assert lacking(["module none.of.these", "module json", "corpus"]) == "module none.of.these"
 
 
 def test_the_list_has_the_call_of_each_target(capsys: pytest.CaptureFixture[str]) -> None:
     assert targets.main([]) == 0
     out = capsys.readouterr().out
     assert "    make figure NAME=recall PAIRS=... RUN=...\n" in out
-    assert out.count("make figure NAME=") == len(TARGETS)
+    assert out.count("make figure NAME=") == len(FIGURES)
 
 
 def test_a_target_is_run_with_words_and_the_environment(

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from campaigns import HERE as BENCHMARKS
-from campaigns import CampaignEntry, left_out, read_campaigns
 from long_tests import FinishedFiles
+from target_tables import HERE as BENCHMARKS
 from trials import Tally, Trials, add_trial_options, conduct, read_lines
 
 NUMBER = 6
@@ -206,24 +204,21 @@ given = parser.parse_args()
 sys.exit(conduct(body, given, {"failing": given.failing}, work=given.work, code="this"))
 """
 TOY_LIST = """
-[[campaigns]]
-name = "one"
-what = "a campaign in which the driver is stopped"
-long = "SCRIPT {work} --stop 2"
-short = "SCRIPT {work}"
+[one]
+answers = "What comes of a campaign in which the driver is stopped?"
+takes = "seconds"
+commands = ["SCRIPT $WORK --stop 2"]
+small = ["SCRIPT $WORK"]
 
-[[campaigns]]
-name = "two"
-what = "a campaign that fails"
-long = "SCRIPT {work} --failing 1"
-short = "SCRIPT {work}"
+[two]
+answers = "And of one that fails?"
+takes = "seconds"
+commands = ["SCRIPT $WORK --failing 1"]
 
-[[campaigns]]
-name = "three"
-what = "a campaign that cannot be done here"
-long = "SCRIPT {work}"
-short = "SCRIPT {work}"
-needs = ["corpus"]
+[three]
+answers = "And of one that cannot be done here?"
+takes = "seconds"
+commands = ["SCRIPT $WORK $LACKED"]
 """
 
 
@@ -233,28 +228,22 @@ def test_all_campaigns_stop_and_go_on_and_end_in_one_table(tmp_path: Path) -> No
     listed.write_text(TOY_LIST.replace("SCRIPT", str(script)))
     command = [sys.executable, str(BENCHMARKS / "campaigns.py"), str(tmp_path / "all")]
     done = [
-        subprocess.run([*command, "--list", str(listed)], capture_output=True, text=True, check=False)
-        for _ in range(2)
+        subprocess.run(
+            [*command, "--list", str(listed), *words], capture_output=True, text=True, check=False
+        )
+        for words in ([], [], ["--short"])
     ]
-    assert [one.returncode for one in done] == [75, 1], done
-    stopped, whole = (one.stdout.split("\n\n")[1].splitlines() for one in done)
+    assert [one.returncode for one in done] == [75, 1, 0], done
+    stopped, whole, short = (one.stdout.split("\n\n")[1].splitlines() for one in done)
     lines = tmp_path / "all" / "long"
     assert [row.split()[0] for row in stopped] == ["campaign", "one", "two", "three", "stopped;"]
     assert stopped[1].split() == ["one", "2", "0", "0", "75", str(lines / "one.jsonl")]
     assert stopped[2].split() == ["two", "not", "begun"]
     assert whole[1].split() == ["one", "4", "0", "0", "0", str(lines / "one.jsonl")]
     assert whole[2].split() == ["two", "4", "1", "0", "1", str(lines / "two.jsonl")]
-    assert whole[3].endswith("left out: needs a corpus: name its files with --corpus")
-
-
-def test_a_pattern_becomes_the_files_that_the_run_before_made(tmp_path: Path) -> None:
-    entry = CampaignEntry("gates", "", long="gates.py {folder}/*.x", short="", run="a.toml")
-    places = {"folder": str(tmp_path)}
-    assert entry.preparation(places, short=False)[-2:] == ["run", "a.toml"]
-    assert not entry.preparation(places, short=True)
-    for name in ("b.x", "a.x"):
-        (tmp_path / name).touch()
-    assert entry.command(places, short=False)[2:] == [f"{tmp_path}/a.x", f"{tmp_path}/b.x"]
+    assert whole[3].endswith("left out: LACKED has no value: LACKED=...")
+    assert short[1].split()[:5] == ["one", "4", "0", "0", "0"]
+    assert short[2].endswith("left out: has no small form")
 
 
 def a_part(name: str, when: Literal["setup", "call", "teardown"], *, passes: bool) -> pytest.TestReport:
@@ -274,26 +263,3 @@ def test_a_file_of_tests_has_its_line_when_its_last_test_has_ended() -> None:
     assert [trials.lines[file].failed for file in ("a.py", "b.py")] == [True, False]
     assert trials.lines["a.py"].result == {"digest": "1", "tests": 2, "failed": ["a.py::z"]}
     assert trials.lines["a.py"].seconds == 1.5
-
-
-ENTRIES = read_campaigns(BENCHMARKS / "campaigns.toml")
-
-
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_a_listed_campaign_has_its_script_and_a_short_form(entry: CampaignEntry) -> None:
-    places = dict.fromkeys(("work", "folder", "jobs", "corpus", "python"), "x")
-    for short in (False, True):
-        _, script, *options = entry.command(places, short=short)
-        assert re.search(r"\b(add_trial_options|campaign_main)\(", Path(script).read_text())
-        assert options or script.endswith("long_tests.py")
-    assert left_out(entry, None).startswith("needs") or "corpus" not in entry.needs
-
-
-def test_the_list_names_each_campaign_once() -> None:
-    names = [entry.name for entry in ENTRIES]
-    assert len(names) == len(set(names)) > 15
-    scripts = {entry.long.split()[0] for entry in ENTRIES}
-    writers = {
-        path.name for path in BENCHMARKS.glob("*.py") if "from trials import Trials," in path.read_text()
-    }
-    assert writers <= scripts

@@ -1,8 +1,8 @@
 """What law 2 promises of inputs: of a file that changes while it is read nothing is lost in silence.
 
-A slice of `make changing`: each change of a file and each fault of a server, at a moment that is the
-same in every run. Either what was read is what was scanned, or the run stops and names the file; then
-the same command finishes like a run that nobody disturbed, or with `--replace` like a new one.
+A slice of the campaign `changing`: each change of a file and each fault of a server, at a moment that is
+the same in every run. Either what was read is what was scanned, or the run stops and names the file;
+then the same command finishes like a run that nobody disturbed, or with `--replace` like a new one.
 """
 
 import pytest

@@ -89,12 +89,12 @@ class Seconds:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep what the tests of a whole run cost, and fail if one has grown."""
         listed: dict[str, float] = json.loads(SLOW.read_text("utf-8"))
-        whole = bool(listed) and len(listed.keys() & self.known) >= _ENOUGH * len(listed)
+        whole = len(listed.keys() & self.known) >= _ENOUGH * len(listed)
         if hasattr(session.config, "workerinput") or not whole:
             return
         if cache := getattr(session.config, "cache", None):
             cache.set(CACHED, {"all": self.known, "quick": sorted(self.quick)})
-        self.grown = list(grown(self.known, listed))
+        self.grown = list(grown(self.known, listed)) if listed else []
         if self.grown and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -77,7 +77,7 @@ def test_each_mutant_is_noticed_unnoticed_equivalent_or_without_end_and_counted_
         line("left > 0", "left >= 1", "whole numbers"),
         line("BASE = 1000", "BASE = 4", file="store/digits.py"),
     ]
-    assert call(tree, lines, "--patience", "1", "--jobs", "2") == 3
+    assert call(tree, lines, "--patience", "1", "--jobs", "2", "--reach", "named") == 3
     printed = capsys.readouterr().out
     assert "| store | 5 | 1 | 3 | 1 |" in printed
     assert "noticed 3 of 4 (75.0%); at least 95% must be" in printed

@@ -86,14 +86,24 @@ $(VENV)/.ready: $(VENV)/.small
 	@rm -r $(VENV)/compiled
 	@touch $@
 
-# Tests draw rows of every objective: on the second core, while pip installs, if `make --jobs=2` is told of it.
-$(VENV)/.kernels: $(VENV)/.ready
+# Tests call kernels of every objective, filter and method: two small runs compile them, side by side, and while
+# pip installs, if `make --jobs=2` is told of them.
+$(VENV)/.kernels: $(VENV)/.kernels-rows $(VENV)/.kernels-texts
+	@touch $@
+
+$(VENV)/.kernels-rows: $(VENV)/.ready
 	@echo "tests: a small run of every objective, whose kernels are compiled and kept"
-	@$(BIN)/shardmill run benchmarks/objectives.toml --workers 0 --output $(VENV)/kernels --replace \
+	@$(BIN)/shardmill run benchmarks/objectives.toml --workers 0 --output $@ --replace \
 	  --set 'sources=[{name="code",paths=["../examples/corpus/code/go.jsonl.zst"],root="../examples/corpus"}]' \
 	  --set tokenizer.train.vocab_size=1500 --set packing.seq_len=64 --set verify.learning=false \
-	  > $(VENV)/kernels.log 2>&1 || { cat $(VENV)/kernels.log; exit 1; }
-	@rm -r $(VENV)/kernels
+	  > $@.log 2>&1 || { cat $@.log; exit 1; }
+	@rm -r $@
+	@touch $@
+
+$(VENV)/.kernels-texts: $(VENV)/.ready
+	@echo "tests: a small run of every filter and method of deduplication, likewise"
+	@$(BIN)/shardmill run benchmarks/kernels.toml --workers 0 --output $@ --replace > $@.log 2>&1 || { cat $@.log; exit 1; }
+	@rm -r $@
 	@touch $@
 
 $(VENV)/.complete: $(VENV)/.installed $(VENV)/.ready

@@ -198,9 +198,10 @@ def render_config() -> str:
     parts = [CONFIG_HEAD]
     for name, model in SECTIONS:
         parts.append(f"## `{name}`\n\n{clean(model.__doc__ or '')}\n" if name else "## Top level\n")
+        meanings = meanings_of(model)
         rows = [
             f"| `{key}` | {type_of(field.annotation)} | {default_of(field)} | {bounds_of(field)} |"
-            f" {meaning_of(field, meanings_of(model).get(key))} |"
+            f" {meaning_of(field, meanings.get(key))} |"
             for key, field in model.model_fields.items()
         ]
         head = "| key | type | default | bounds | meaning |\n|---|---|---|---|---|\n"

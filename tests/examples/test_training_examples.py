@@ -63,7 +63,8 @@ def datasets(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """Datasets of a real run, one for each model."""
     output = tmp_path_factory.mktemp("examples") / "run"
     kinds = [{"name": kind, "objective": {"kind": kind}} for kind in TRANSFORMERS]
-    run_small(small_corpus, output, datasets=kinds, packing={"seq_len": 64})
+    tokenizer = {"train": {"vocab_size": 1536, "sample_size": "128KiB"}}
+    run_small(small_corpus, output, datasets=kinds, packing={"seq_len": 64}, tokenizer=tokenizer)
     return output / "datasets"
 
 

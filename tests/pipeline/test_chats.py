@@ -115,7 +115,10 @@ def test_texts_and_flags_are_those_of_the_template(finished: tuple[str, Path, An
 def test_a_jinja_file_of_the_same_format_gives_the_same_text_and_loss(
     finished: tuple[str, Path, Any], corpus: Path, tmp_path: Path
 ) -> None:
+    """Of the templates that begin a dialogue with bos, one is enough; a campaign does both."""
     template, output, _ = finished
+    if template == "llama3" and not FULL:
+        return
     (corpus / f"{template}.jinja").write_text(JINJA[template])
     named = chat_run(template)
     eos = {"eos_token": "</s>"} if template == "mistral" else {}

@@ -110,10 +110,10 @@ def test_a_stopped_run_has_made_nothing_of_it_and_exits_with_3(
 
 @pytest.mark.parametrize("workers", some_of([0, 2], 1))
 def test_a_higher_limit_goes_on_without_redoing_anything(
-    tmp_path: Path,
-    workers: int,
-    ray_session: None,  # noqa: ARG001  # Ray must run
+    tmp_path: Path, workers: int, request: pytest.FixtureRequest
 ) -> None:
+    if workers:
+        request.getfixturevalue("ray_session")
     corpus = write(tmp_path / "corpus", letters=letters(200))
     strict, free = (run_file("letters", dedup={"max_removed_fraction": n}) for n in (0.9, 1.0))
     with pytest.raises(VerificationError):

@@ -221,14 +221,19 @@ def test_of_many_small_files_some_are_read_whole(tmp_path: Path) -> None:
     assert sample.records * sample.stored / sample.taken == pytest.approx(60 * 200, rel=0.01)
 
 
-def test_sections_go_along(tmp_path: Path) -> None:
+def test_sections_go_along_and_a_source_of_which_nothing_was_drawn_is_told(tmp_path: Path) -> None:
+    """A filter names the source without a document; a sample without it would be no run file."""
     rows = [{**row, "more": f" and {row['id']}"} for row in documents(100)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = {"name": "p", "paths": ["a.jsonl"], "text_column": "body", "section_columns": ["more"]}
+    (tmp_path / "b.jsonl").write_text("\n\n")
+    fields = {"text_column": "body", "section_columns": ["more"], "id_column": "id"}
+    sources = [{"name": name, "paths": [f"{name}.jsonl"], **fields} for name in ("a", "b")]
     pairs = {"name": "pairs", "objective": {"kind": "prefix_lm", "split": "source"}}
-    file = run_file(sources=[source], datasets=[pairs], filters=[])
-    found = forecast_run(request(tmp_path, file), share=1.0)
+    named = [{"kind": "column", "column": "meta.score", "min": 2, "sources": ["b"]}]
+    changes = {"datasets": [pairs], "filters": named}
+    found = forecast_run(request(tmp_path, run_file(sources=sources, **changes)), share=1.0)
     assert found["kept"] == 100
+    assert any("no document was drawn of source b" in note for note in found["notes"])
 
 
 def test_of_each_source_a_file_is_read(tmp_path: Path) -> None:
@@ -252,19 +257,6 @@ def test_of_each_source_a_file_is_read(tmp_path: Path) -> None:
     used = {part.name: part.documents for part in sample.parts}
     assert used == {"few": 3, "many": 20, "one": 2}
     assert sample.times == pytest.approx(10 * 20 / 20, rel=0.2)
-
-
-def test_a_source_of_which_nothing_was_drawn_is_told_and_may_be_named(tmp_path: Path) -> None:
-    """Here a filter names it; a sample without the source would be no run file."""
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents(100)))
-    (tmp_path / "b.jsonl").write_text("\n\n")
-    sources = [
-        {"name": name, "paths": [f"{name}.jsonl"], "text_column": "body", "id_column": "id"}
-        for name in ("a", "b")
-    ]
-    named = [{"kind": "column", "column": "meta.score", "min": 2, "sources": ["b"]}]
-    found = forecast_run(request(tmp_path, run_file(sources=sources, filters=named)), share=0.5)
-    assert any("no document was drawn of source b" in note for note in found["notes"])
 
 
 def test_a_sample_that_makes_no_run_file_is_refused_in_a_line(tmp_path: Path) -> None:

@@ -123,18 +123,6 @@ def test_files_hold_the_ids_of_the_library_and_every_document_once(made: tuple[P
     assert contents(folder / "out")["tokenizer.json"] == data_of("gpt2")
 
 
-def test_a_preset_of_framing_frames_documents_and_the_notes_say_so(folder: Path) -> None:
-    report = quick(tokenizer=Path("bert.json"), framing="bert")
-    library = tokenizers.Tokenizer.from_str(data_of("bert").decode())
-    begin, end = (library.token_to_id(piece) for piece in ("[CLS]", "[SEP]"))
-    ids = np.concatenate([np.fromfile(place, "<u2") for place in sorted(folder.glob("out/*.bin"))])
-    lines = sum(len(place.read_text().splitlines()) for place in folder.glob("texts/*.jsonl"))
-    assert np.count_nonzero(ids == begin) == np.count_nonzero(ids == end) == lines
-    assert np.array_equal(np.flatnonzero(ids == begin)[1:], np.flatnonzero(ids == end)[:-1] + 1)
-    said = f"A document begins with the id {begin} and ends in the id {end}"
-    assert any(note.startswith(said) for note in report["export"]["notes"])
-
-
 def test_texts_of_another_field_are_read_and_those_that_stand_twice_stay_both(folder: Path) -> None:
     (folder / "texts" / "c.jsonl").write_bytes((folder / "texts" / "a.jsonl").read_bytes())
     report = quick(validation=0.0, text_column="body")
@@ -217,20 +205,22 @@ def test_another_format_is_made_of_the_same_run(there: Path) -> None:
     assert {"train.bin", "train.idx", "tokenizer.json"} <= report["export"]["files"].keys()
 
 
-def test_formats_of_rows_take_their_length(folder: Path) -> None:
-    report = quick(format="hf-parquet", seq_len=48)
+def test_formats_of_rows_take_their_length(finished: Path) -> None:
+    """The documents and tokens of another run are taken, so only rows are made."""
+    asked: dict[str, Any] = {"format": "hf-parquet", "to": Path("rows"), "work": Path("out.work")}
+    report = quick(**asked, seq_len=48, replace=True)
     (file,) = [name for name in report["export"]["files"] if name.startswith("train/")]
-    table = pq.read_table(folder / "out" / file)
+    table = pq.read_table(finished / "rows" / file)
     assert {len(row) for row in table.column("input_ids").to_pylist()} == {48}
     with pytest.raises(ConfigError, match=r"seq_len: 48 -> 32.*--replace"):
-        quick(format="hf-parquet", seq_len=32)
-    before = contents(folder)
+        quick(**asked, seq_len=32)
+    before = contents(finished)
     with pytest.raises(ConfigError, match="a finished export of what --replace would make anew"):
-        quick(format="hf-parquet", seq_len=32, replace=True)
-    assert contents(folder) == before
-    assert quick(format="hf-parquet", seq_len=48, replace=True)["export"]["already"]
-    changed = {"format": "hf-parquet", "seq_len": 32, "to": Path("other"), "work": Path("out.work")}
-    assert not quick(**changed, replace=True)["export"]["already"]
+        quick(**asked, seq_len=32, replace=True)
+    assert contents(finished) == before
+    assert quick(**asked, seq_len=48, replace=True)["export"]["already"]
+    other = {**asked, "to": Path("other")}
+    assert not quick(**other, seq_len=32, replace=True)["export"]["already"]
 
 
 def test_a_target_that_holds_another_export_is_refused_before_the_run(finished: Path) -> None:
@@ -250,11 +240,13 @@ def test_files_that_came_later_are_refused(finished: Path) -> None:
     assert contents(finished / "out") == before
 
 
-def test_a_lossy_tokenizer_is_said_to_be_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    del folder
+def test_a_lossy_tokenizer_is_said_to_be_one_and_a_preset_frames_its_documents(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(ConfigError, match=r"needs the special id 'eos'.*\[tokenizer\.special\] eos"):
         quick(tokenizer=Path("bert.json"))
-    report = quick(tokenizer=Path("bert.json"), special=("eos=[SEP]",), validation=0.0)
+    asked: dict[str, Any] = {"tokenizer": Path("bert.json"), "framing": "bert", "validation": 0.0}
+    report = quick(**asked, special=("eos=[SEP]",))
     print_quick(report, as_json=False)
     printed = " ".join(capsys.readouterr().out.split())
     assert "its normaliser changes upper case, accents, line feeds" in printed
@@ -262,8 +254,16 @@ def test_a_lossy_tokenizer_is_said_to_be_one(folder: Path, capsys: pytest.Captur
     assert "no document was held out: raise --validation" in printed
     assert "the run is in out.work" in printed
     assert "How nanoGPT reads it" in printed
-    again = quick(tokenizer=Path("bert.json"), special=("eos=3",), validation=0.0)
+    again = quick(**asked, special=("eos=3",))
     assert again["export"]["already"], "the same id, named otherwise"
+    library = tokenizers.Tokenizer.from_str(data_of("bert").decode())
+    begin, end = (library.token_to_id(piece) for piece in ("[CLS]", "[SEP]"))
+    ids = np.concatenate([np.fromfile(place, "<u2") for place in sorted(folder.glob("out/*.bin"))])
+    lines = sum(len(place.read_text().splitlines()) for place in folder.glob("texts/*.jsonl"))
+    assert np.count_nonzero(ids == begin) == np.count_nonzero(ids == end) == lines
+    assert np.array_equal(np.flatnonzero(ids == begin)[1:], np.flatnonzero(ids == end)[:-1] + 1)
+    said = f"A document begins with the id {begin} and ends in the id {end}"
+    assert any(note.startswith(said) for note in report["export"]["notes"])
 
 
 def large() -> bytes:
@@ -301,7 +301,8 @@ def large() -> bytes:
     ],
 )
 def test_what_cannot_end_is_not_begun(changes: dict[str, Any], said: str, folder: Path) -> None:
-    (folder / "large.json").write_bytes(large())
+    if changes.get("tokenizer") == Path("large.json"):
+        (folder / "large.json").write_bytes(large())
     with pytest.raises(ConfigError, match=said):
         quick(**changes)
     assert not (folder / "out").exists()

@@ -18,6 +18,7 @@ from pipeline import cli
 from pipeline.session.verifying import verify_session
 from pipeline.state.read_only import can_write, own_folder
 from stages.errors import ConfigError, ShardmillError, Stopped
+from tests.campaign import some_of
 from tests.conftest import run_small
 from tests.pipeline.few_texts import FEW
 
@@ -68,7 +69,8 @@ def without_times(report: Any) -> Any:
     }
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", some_of([2, 0], 1))
 def test_the_verdict_is_that_of_a_folder_that_can_be_written(
     read_only: Path, written: tuple[Path, Any], workers: int, request: pytest.FixtureRequest
 ) -> None:

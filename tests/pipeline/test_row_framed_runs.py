@@ -245,18 +245,21 @@ def test_a_model_learns_from_framed_rows_and_documents_stay_apart(corpus: Path, 
         assert isolation["max_change_without"] > 0.0
 
 
-def test_what_a_file_puts_around_texts_frames_the_same_rows(corpus: Path, tmp_path: Path) -> None:
-    tokenizer_of("bert", tmp_path).save_pretrained(tmp_path)
+def test_what_a_file_puts_around_texts_frames_the_same_rows(
+    corpus: Path, made: tuple[str, Any, Path], tmp_path: Path
+) -> None:
+    _, theirs, run = made
+    theirs.save_pretrained(tmp_path)
     datasets = [one for one in DATASETS if one["name"] == "mlm-full"]
-    rows = []
-    for preset in ("bert", "tokenizer"):
-        file = run_file(tmp_path, datasets=datasets, framing={"preset": preset, "per": "row"})
-        run_it(corpus, tmp_path / preset, file, until="shard")
-        found = digests(tmp_path / preset, "datasets")
-        rows.append({name: digest for name, digest in found.items() if name.endswith(".npy")})
-    assert rows[0] == rows[1]
-    assert rows[0]
-    report = verify_session(tmp_path / "tokenizer", workers=0, address=None, stream=None)
+    file = run_file(tmp_path, datasets=datasets, framing={"preset": "tokenizer", "per": "row"})
+    run_it(corpus, tmp_path / "run", file, until="shard")
+    found, wanted = (
+        {name: digest for name, digest in digests(output, folder).items() if name.endswith(".npy")}
+        for output, folder in ((tmp_path / "run", "datasets"), (run, "datasets/mlm-full"))
+    )
+    assert found == wanted
+    assert found
+    report = verify_session(tmp_path / "run", workers=0, address=None, stream=None)
     assert report["passed"], "run.json says enough"
 
 

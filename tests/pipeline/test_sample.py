@@ -4,6 +4,7 @@ A source that is read whole beside one of which a share is read is not counted m
 """
 
 import json
+import shutil
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -106,9 +107,11 @@ def test_the_same_documents_stay_whenever_they_are_drawn(uneven: Path, tmp_path:
     assert max(positions) > 3_500, "the documents that stay are not those of the beginning"
 
 
-def test_small_files_of_a_source_are_not_counted_more_than_the_large_ones(tmp_path: Path) -> None:
+def test_small_files_of_a_source_are_not_counted_more_than_the_large_ones(
+    uneven: Path, tmp_path: Path
+) -> None:
     """The large file is read to a share, the small one beside it to its end."""
-    (tmp_path / "s-large.jsonl").write_text(lines(9_000, 40, beside=BESIDE))
+    shutil.copy(uneven / "big.jsonl", tmp_path / "s-large.jsonl")
     (tmp_path / "s-small.jsonl").write_text(lines(4_000, 20, "de"))
     sample = drawn(tmp_path, ["s"], 0.1)
     assert (sample.opened, sample.files) == (2, 2)
@@ -136,15 +139,15 @@ def test_as_much_stays_of_each_file_as_of_the_one_of_which_least_was_read() -> N
 
 
 def test_unreadable_records_stay_in_proportion(uneven: Path, tmp_path: Path) -> None:
-    (tmp_path / "big.jsonl").write_bytes((uneven / "big.jsonl").read_bytes())
+    shutil.copy(uneven / "big.jsonl", tmp_path)
     (tmp_path / "junk.jsonl").write_text("no json\n" * 1_000 + lines(1_000, 20))
     sample = drawn(tmp_path, ["big", "junk"], 0.05)
     assert sample.unreadable * sample.times == pytest.approx(1_000, rel=0.001)
     assert sample.documents * sample.times == pytest.approx(10_000, rel=0.02)
 
 
-def test_a_source_of_which_less_than_a_document_would_stay_is_said(tmp_path: Path) -> None:
-    (tmp_path / "big.jsonl").write_text(lines(9_000, 40, beside=BESIDE))
+def test_a_source_of_which_less_than_a_document_would_stay_is_said(uneven: Path, tmp_path: Path) -> None:
+    shutil.copy(uneven / "big.jsonl", tmp_path)
     (tmp_path / "tiny.jsonl").write_text(lines(4, 20, "de"))
     found = forecast(tmp_path, run_file(["big", "tiny"]), 0.05)
     (said,) = [note for note in found["notes"] if "source tiny is too small" in note]

@@ -31,6 +31,7 @@ SENTENCES = {
     "ru": ["Все люди рождаются свободными.", "Каждый имеет право на жизнь.", "y"],
 }
 MODEL = Path("tokenizer/tokenizer.model")
+TRAINED = {"train": {"vocab_size": 2048, "sample_size": "1MiB"}}
 TOO_SMALL = 600
 """Pieces: fewer than the special ids, the bytes and the characters of the sample."""
 
@@ -39,7 +40,7 @@ TOO_SMALL = 600
 def trained(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run that has trained its tokenizer."""
     output = tmp_path_factory.mktemp("trained") / "run"
-    run_small(small_corpus, output, until="tokenizer")
+    run_small(small_corpus, output, until="tokenizer", tokenizer=TRAINED)
     return output
 
 
@@ -55,8 +56,8 @@ def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def request_of(small_corpus: Path, trained: Path, parallel: Path) -> SweepRequest:
     """Return a request for sizes and alphas, the run's own among them, and a size that is too small."""
-    run = RunRequest(small_run(), small_corpus, trained, 0)
-    settings = SweptSettings(sizes=(4096, TOO_SMALL), alphas=(1, 0.3))
+    run = RunRequest(small_run(tokenizer=TRAINED), small_corpus, trained, 0)
+    settings = SweptSettings(sizes=(2048, TOO_SMALL), alphas=(1, 0.3))
     return SweepRequest(run, settings, has_texts=True, parallel=parallel)
 
 
@@ -74,9 +75,9 @@ def test_the_tokenizer_of_the_runs_own_settings_is_the_runs(
 ) -> None:
     _, folder = swept
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["4096-0.3", "4096-1", "sweep.json"]
+    assert names == ["2048-0.3", "2048-1", "sweep.json"]
     for file in (MODEL, MODEL.with_name("special_ids.json"), MODEL.with_name("fairness.json")):
-        own = (folder / "4096-0.3" / file).read_bytes()
+        own = (folder / "2048-0.3" / file).read_bytes()
         assert own == (trained / file).read_bytes()
     assert len({(folder / name / MODEL).read_bytes() for name in names[:2]}) == 2
 
@@ -117,7 +118,7 @@ def test_a_size_that_cannot_be_trained_is_said(
     print_sweep(found, as_json=False)
     printed = capsys.readouterr().out
     assert "600-0.3: not trained: tokenizer.train.vocab_size = 600: the special ids" in printed
-    assert "vocab_size = 4096\nalpha = " in printed
+    assert "vocab_size = 2048\nalpha = " in printed
     print_sweep(found, as_json=True)
     assert json.loads(capsys.readouterr().out) == found
     alone = replace(request_of, settings=SweptSettings((TOO_SMALL,), (1.0,)))
@@ -135,11 +136,11 @@ def test_ray_changes_nothing_and_the_run_is_only_read(
     del ray_session
     before = {path: path.stat().st_mtime_ns for path in files_below(trained)}
     run = replace(request_of.run, workers=1)
-    wanted = SweptSettings((4096,), (0.3,))
+    wanted = SweptSettings((2048,), (0.3,))
     request = replace(request_of, run=run, settings=wanted, save=tmp_path / "kept")
     sweep_tokenizers(request, stream=None)
     _, folder = swept
-    compared = [path.relative_to(folder) for path in files_below(folder / "4096-0.3")]
+    compared = [path.relative_to(folder) for path in files_below(folder / "2048-0.3")]
     assert len(compared) == 3
     for path in compared:
         assert (tmp_path / "kept" / path).read_bytes() == (folder / path).read_bytes()
@@ -180,9 +181,9 @@ def test_what_cannot_be_swept_is_refused_before_anything_is_done(
     for change, said in (
         ({"settings": SweptSettings((100,), (0.3,))}, "--sizes 100: must be more than"),
         ({"settings": SweptSettings((4096.5,), (0.3,))}, "--sizes 4096.5: must be a whole number"),
-        ({"settings": SweptSettings((4096,), (2.0,))}, "--alphas 2.0: must be at most"),
-        ({"settings": SweptSettings((4096,), (float("nan"),))}, "--alphas nan"),
-        ({"settings": SweptSettings((4096,), (1.0,), "words")}, "--model words"),
+        ({"settings": SweptSettings((2048,), (2.0,))}, "--alphas 2.0: must be at most"),
+        ({"settings": SweptSettings((2048,), (float("nan"),))}, "--alphas nan"),
+        ({"settings": SweptSettings((2048,), (1.0,), "words")}, "--model words"),
         ({"settings": SweptSettings((), (1.0,))}, "give at least one of each"),
         ({"save": tmp_path / "full"}, "is there already"),
         ({"save": Path("s3://x/y")}, "is a URL"),

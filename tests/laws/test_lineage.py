@@ -149,7 +149,8 @@ def test_verify_holds_a_dataset_to_what_the_run_decided(copied: Path) -> None:
         findings = report["generations"][f"{number:04d}"]["verify"]["mlm"]["findings"]
         found = [one for one in findings if one["message"].startswith("lineage = ")]
         assert {one["file"] for one in found} == {f"datasets/mlm/{split}/dataset.json"}, findings
-        print(number, findings)
+        changed = [f"datasets/mlm/{split}/{name}.json" for name in ("dataset", "drawn")]
+        assert {one["file"] for one in findings} == {*changed, "commits/shard-mlm/_step.json"}
 
 
 def remade(folder: Path, **changes: Any) -> list[str]:

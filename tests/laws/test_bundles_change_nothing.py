@@ -33,6 +33,7 @@ SOURCES = [
 OPTIONS: dict[str, Any] = {
     "sources": SOURCES,
     "ingest": {"min_chars": 20},
+    "tokenizer": {"train": {"vocab_size": 1500, "sample_size": "1MiB"}},
     "verify": {"learning": False},
 }
 FILES = 36
@@ -59,9 +60,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bundled(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run over them that is verified, for reading only."""
+    """A run over them up to the shards, for reading only."""
     output = tmp_path_factory.mktemp("bundled") / "run"
-    run_small(corpus, output, until="verify", **OPTIONS)
+    run_small(corpus, output, **OPTIONS)
     return output
 
 

@@ -25,7 +25,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     """A campaign with files of a few units."""
-    return Campaign(tmp_path_factory.mktemp("changing"), size=2_000_000, seed=1)
+    return Campaign(tmp_path_factory.mktemp("changing"), size=1_500_000, seed=1)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.format}-{c.change}-{c.after}")

@@ -149,6 +149,7 @@ def test_a_damaged_file_is_named(request_: RunRequest, cases: list[Case]) -> Non
     assert len(found) >= len(some)
 
 
+@pytest.mark.campaign  # the fixture holds the verification at the end of the run to this
 def test_nothing_is_said_of_a_sound_run(request_: RunRequest) -> None:
     assert verify_session(request_.output, workers=0, address=None, stream=None)["passed"]
 

@@ -181,6 +181,7 @@ def test_a_generation_that_was_stopped_is_resumed(
     assert made == {name: other[name] for name in made}
 
 
+@pytest.mark.campaign  # `test_generations_replaced` counts the documents of such a run
 def test_replace_makes_one_run_of_all_files(copied: Path) -> None:
     write(copied, "d.jsonl", [renamed(lines()[0], "last", added=" and the last")])
     report = run_session(replace(request_of(copied), replace=True), stream=None)

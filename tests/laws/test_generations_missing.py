@@ -23,7 +23,7 @@ from tests.unpacked_runs import unpack_run
 
 NUMBERS = (1, 2, 3)
 SUBSETS = [set(some) for size in (1, 2, 3) for some in combinations(NUMBERS, size)]
-TAILS = [{3}, {1, 2, 3}, {2, 3}]
+TAILS = [{2, 3}, {1, 2, 3}, {3}]
 COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan", "run.toml", "--output", "out", "--json"),
     "run": ("run", "run.toml", "--output", "out", "--workers", "0"),

@@ -16,7 +16,7 @@ from pipeline.run_file.load import load_run_file
 from pipeline.session import session
 from pipeline.session.session import RunRequest, run_session
 from tests.called import called
-from tests.campaign import FULL, some_of
+from tests.campaign import some_of
 from tests.laws.grown_folders import content_of
 from tests.unpacked_runs import unpack_run
 
@@ -115,8 +115,12 @@ def test_what_decides_documents_deletes_generations_and_says_so_first(replaced: 
     assert not (folder / "out" / REPLACEMENT).exists()
     assert called("verify", "out", "--workers", "0", cwd=folder).returncode == 0
     assert not (folder / "out" / "generations").exists()
+    report = json.loads((folder / "out" / "report" / "report.json").read_text())
+    read = sum(path.read_bytes().count(b"\n") for path in (folder / "in").glob("*.jsonl"))
+    assert report["documents"]["read"] == read
 
 
+@pytest.mark.campaign  # that generations stay, `test_lineage` says too
 def test_what_packs_rows_keeps_generations(grown: Path) -> None:
     done = called(*RUN, *PACKS, "--replace", cwd=grown)
     assert done.returncode == 0, done.stderr
@@ -128,7 +132,7 @@ def test_what_packs_rows_keeps_generations(grown: Path) -> None:
     "wrong",
     [
         ("--set", "sources.web.text_column=absent"),
-        ("--set", "tokenizer.train.vocab_size=900000"),
+        pytest.param(("--set", "tokenizer.train.vocab_size=900000"), marks=pytest.mark.campaign),
         ("--set", "resources.memory=64MiB"),
         ("--set", "tokenizer.path=absent.model"),
         ("--until", "draw"),
@@ -147,15 +151,19 @@ def test_a_run_that_is_refused_deletes_nothing(wrong: tuple[str, ...], grown: Pa
         assert stored(grown) == rows
 
 
-def test_a_new_run_that_goes_only_as_far_as_asked_deletes_nothing(grown: Path) -> None:
+def test_a_new_run_that_goes_only_as_far_as_asked_deletes_nothing_and_is_finished_by_the_next(
+    grown: Path, replaced: Replaced
+) -> None:
     before = stored(grown)
     report = run_session(replace(request_of(grown), until="ingest"), stream=None)
     assert report["passed"] is None
     assert stored(grown) == before
     assert not (grown / "out" / REPLACEMENT / ".whole").exists()
+    finish(grown, replaced)
 
 
-@pytest.mark.parametrize("calls", MOMENTS if FULL else [0])
+@pytest.mark.campaign
+@pytest.mark.parametrize("calls", MOMENTS)
 def test_a_new_run_that_was_killed_is_finished_by_the_next_command(
     calls: int, grown: Path, replaced: Replaced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +171,7 @@ def test_a_new_run_that_was_killed_is_finished_by_the_next_command(
     finish(grown, replaced)
 
 
-@pytest.mark.parametrize("calls", some_of(range(20), 4))
+@pytest.mark.parametrize("calls", some_of(range(20), 3))
 def test_an_exchange_that_was_killed_is_finished_by_the_next_run(
     calls: int, whole: Path, replaced: Replaced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

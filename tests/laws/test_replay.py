@@ -181,8 +181,6 @@ def test_a_changed_index_is_found_though_its_digest_is_right(base: Path, tmp_pat
     folder = changed_copy(base, tmp_path)
     shutil.move(folder / "old", tmp_path / "old")
     (folder / "old").symlink_to(tmp_path / "old")
-    report = verify_session(folder / "run", workers=0, address=None, stream=None)
-    assert report["passed"], "the folder may be reached through a link"
     places = next((folder / "run/replay").rglob("places.npy"))
     array = np.load(places)
     array[0, 1] -= 1
@@ -191,6 +189,8 @@ def test_a_changed_index_is_found_though_its_digest_is_right(base: Path, tmp_pat
     assert report["audit"] is not None
     found = {(one["check"], Path(one["file"]).name) for one in report["audit"]["findings"]}
     assert ("ids", "places.npy") in found
+    places_found = {Path(one["file"]).parts[0] for one in report["audit"]["findings"]}
+    assert places_found == {"replay"}, "nothing is wrong with a folder that is reached through a link"
 
 
 def test_the_earlier_run_is_needed_to_verify_and_may_be_gone_once_all_is_done(

@@ -19,7 +19,6 @@ from pipeline.session.session import RunRequest, plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows
 from stages.errors import ConfigError
-from tests.campaign import some_of
 from tests.conftest import bundled_lines, digests, small_run
 
 FACT = "The heaviest of all owls lives on one island and cannot fly since it has no enemies there at all"
@@ -27,6 +26,9 @@ QUESTION = (
     "Which metal melts first if a candle is held under five coins of different countries for an hour"
 )
 REPORTED = "A sentence that the second set holds and that one document quotes in the middle of its text"
+PAIRED = (
+    "Which of the seven painters in this town had a blue door and sold no picture in all of her life"
+)
 PHRASE = (
     "Permission is hereby granted to any person who obtains a copy of these words to use them freely"
 )
@@ -49,6 +51,7 @@ def documents() -> list[dict[str, Any]]:
     ]
 
 
+MIXED = {"name": "mixed", "paths": ["a.jsonl"], "id_column": "id", "language": {"column": "lang"}}
 HOLDING = {"3", "17", "55"}
 """Documents that are dropped."""
 SETS: list[dict[str, Any]] = [
@@ -97,9 +100,7 @@ def request(inputs: Path, output: Path, **options: Any) -> RunRequest:
     workers, until = options.pop("workers", 0), options.pop("until", None)
     replace = options.pop("replace", False)
     changes: dict[str, Any] = {
-        "sources": [
-            {"name": "mixed", "paths": ["*.jsonl"], "id_column": "id", "language": {"column": "lang"}}
-        ],
+        "sources": [MIXED],
         "ingest": {"unit_size": "6KiB", "min_chars": 20},
         "dedup": {"near": False},
         "tokenizer": {"train": {"vocab_size": 900, "sample_size": "1MiB"}},
@@ -273,12 +274,10 @@ def test_what_cannot_be_looked_for_is_refused_when_the_run_is_planned(
     assert message in str(caught.value)
 
 
-def _findings(run: Path) -> list[tuple[str, str]]:
+def _findings(run: Path) -> list[dict[str, Any]]:
     report = verify_session(run, workers=0, address=None, stream=None)
     assert report["audit"] is not None
-    return [
-        (one["file"], one["check"]) for one in report["audit"]["findings"] if one["check"] != "files"
-    ]
+    return [dict(one) for one in report["audit"]["findings"] if one["check"] != "files"]
 
 
 def _rewrite(run: Path, change: Any) -> None:
@@ -297,7 +296,7 @@ def _move(rows: list[dict[str, Any]]) -> None:
 
 
 def _name_another_item(rows: list[dict[str, Any]]) -> None:
-    rows[0]["item"] = 4
+    rows[1]["item"] = 4
 
 
 def _drop_nothing(rows: list[dict[str, Any]]) -> None:
@@ -308,67 +307,67 @@ def _lose(rows: list[dict[str, Any]]) -> None:
     del rows[-1]
 
 
-@pytest.mark.parametrize(
-    "change", some_of([_show_other_words, _move, _name_another_item, _drop_nothing, _lose], 2)
-)
-def test_verify_holds_the_evidence_to_the_texts_the_items_and_the_masks(
+@pytest.mark.campaign
+@pytest.mark.parametrize("change", [_show_other_words, _move, _name_another_item, _drop_nothing, _lose])
+def test_verify_names_the_evidence_whatever_is_wrong_with_it(
     change: Any, made: tuple[Path, Any], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(made[0], run)
     _rewrite(run, change)
-    found = _findings(run)
-    assert found
+    found = {one["file"] for one in _findings(run)}
     table, record = "decontaminate/contaminated.parquet", "commits/decontaminate/_step.json"
-    assert table in {file for file, _ in found} <= {table, record}
+    assert table in found <= {table, record}
 
 
-def test_verify_holds_the_masks_to_the_ledger(made: tuple[Path, Any], tmp_path: Path) -> None:
+def test_verify_holds_the_evidence_to_the_texts_the_items_and_the_masks_and_these_to_the_ledger(
+    made: tuple[Path, Any], tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     shutil.copytree(made[0], run)
+    _rewrite(run, _show_other_words)
+    _rewrite(run, _name_another_item)
     place = next(p for p in sorted((run / "decontaminate/keep").rglob("*.npy")) if not np.load(p).all())
     mask = np.load(place)
     mask[:] = True
     np.save(place, mask)
-    files = {file for file, _ in _findings(run)}
-    assert place.relative_to(run).as_posix() in files
-
-
-def test_dialogues_and_sections_are_searched_as_one_text(inputs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    shutil.copytree(inputs, folder)
-    words = QUESTION.split()
-    pairs = [
-        {"id": str(n), "prompt": f"{one['text'][:200]} {n} ", "target": "x"}
-        for n, one in enumerate(documents())
-    ]
-    pairs[5] = {"id": "5", "prompt": f"{' '.join(words[:9])} ", "target": f"{' '.join(words[9:])} ."}
-    (folder / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in pairs))
-    source = {
-        "name": "p",
-        "paths": ["*.jsonl"],
-        "text_column": "prompt",
-        "section_columns": ["target"],
-        "id_column": "id",
+    shown, named = rows_of(run)[:2]
+    found = _findings(run)
+    said = {one["message"] for one in found if one["file"] == "decontaminate/contaminated.parquet"}
+    assert f"document {shown['id']} does not hold the words that it names" in said
+    assert f"item 4 of quiz does not hold {named['matched'][:80]!r}" in said
+    assert any("are gone by its keep mask" in one for one in said)
+    assert (place.relative_to(run).as_posix(), "ledger") in {
+        (one["file"], one["check"]) for one in found
     }
-    report = run_session(request(folder, tmp_path / "run", sources=[source]), stream=None)
-    assert report["passed"]
-    assert [row["own_id"] for row in rows_of(tmp_path / "run")] == ["5", "17"]
 
 
 def test_what_is_cut_is_cut_from_what_is_left_and_verified_without_the_evaluation_files(
     inputs: Path, tmp_path: Path
 ) -> None:
-    dedup = {"near": False, "substrings": {"min_words": 15}}
-    run = tmp_path / "run"
-    report = run_session(request(inputs, run, dedup=dedup, until="shard"), stream=None)
-    assert {row["own_id"] for row in rows_of(run) if row["verdict"] == "dropped"} == HOLDING
+    """The documents are those of the other run, and some of two sections, searched as one text."""
+    folder, run, words = (
+        Path(shutil.copytree(inputs, tmp_path / "in")),
+        tmp_path / "run",
+        PAIRED.split(),
+    )
+    others = [json.loads(line)["text"][:200] for line in bundled_lines("text/*", 40)[120:126]]
+    pairs = [{"id": f"p{n}", "prompt": f"{one} ", "target": "x"} for n, one in enumerate(others)]
+    pairs[5] |= {"prompt": f"{' '.join(words[:9])} ", "target": f"{' '.join(words[9:])} ."}
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in pairs))
+    (folder / "eval" / "pairs.txt").write_text(PAIRED)
+    sections = {"text_column": "prompt", "section_columns": ["target"], "id_column": "id"}
+    sources = [MIXED, {"name": "p", "paths": ["pairs.jsonl"], **sections}]
+    changes = {
+        "dedup": {"near": False, "substrings": {"min_words": 15}},
+        "decontamination": {"sets": [*SETS, {"name": "pairs", "paths": ["eval/pairs.txt"]}]},
+    }
+    report = run_session(request(folder, run, sources=sources, until="shard", **changes), stream=None)
+    dropped = {row["own_id"] for row in rows_of(run) if row["verdict"] == "dropped"}
+    assert dropped == {*HOLDING, "p5"}
     assert report["documents"]["cut_documents"] >= 14  # the licence stands in 15
-    shutil.move(inputs / "eval", inputs / "elsewhere")
-    try:
-        again = verify_session(run, workers=0, address=None, stream=None)
-    finally:
-        shutil.move(inputs / "elsewhere", inputs / "eval")
+    shutil.rmtree(folder / "eval")
+    again = verify_session(run, workers=0, address=None, stream=None)
     assert again["passed"]
     assert again["audit"] is not None
     assert again["audit"]["findings"] == []

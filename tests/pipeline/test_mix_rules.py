@@ -95,7 +95,7 @@ def rule_warnings(report: RunReport) -> list[str]:
         ),
         ("shares_month", ["new documents are in no training row: 73 of source web"]),
         ("weight_below_cap", []),
-        ("shares_once", []),
+        pytest.param("shares_once", [], marks=pytest.mark.campaign),
     ],
 )
 def test_finished_runs_stay_done_and_grow(name: str, said: list[str], tmp_path: Path) -> None:
@@ -125,7 +125,10 @@ def test_finished_runs_stay_done_and_grow(name: str, said: list[str], tmp_path: 
     assert all(part in warnings[0] for part in said)
 
 
-@pytest.mark.parametrize(("later", "interleave"), [("keep", "exact"), ("strict", "shuffle")])
+@pytest.mark.parametrize(
+    ("later", "interleave"),
+    [("keep", "exact"), pytest.param("strict", "shuffle", marks=pytest.mark.campaign)],
+)
 def test_a_month_of_one_source(later: str, interleave: str, tmp_path: Path) -> None:
     folder = unpack_run("shares_month", tmp_path)
     shutil.rmtree(folder / "out")

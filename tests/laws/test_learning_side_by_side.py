@@ -25,15 +25,15 @@ DATASETS: list[dict[str, Any]] = [
     {"name": "masked", "objective": {"kind": "mlm"}},
 ]
 FEW = {
-    "labelled_tokens": 1_500,
-    "min_labelled_tokens": 500,
-    "heldout_rows": 40,
+    "labelled_tokens": 800,
+    "min_labelled_tokens": 300,
+    "heldout_rows": 24,
     "min_heldout_tokens": 50,
     "max_ids": 128,
 }
 """Labels enough to see a bit that differs; not enough to pass."""
 SETTINGS: dict[str, Any] = {
-    "tokenizer": {"train": {"vocab_size": 1500}},
+    "tokenizer": {"train": {"vocab_size": 700}},
     "datasets": DATASETS,
     "verify": FEW,
     "until": None,

@@ -35,7 +35,7 @@ from tests.laws.sectioned import SOURCES, sections_shown, write_sections
 SPLITS = ("train", "validation")
 TWICE = {
     *("ngram", "seq2seq", "ul2r-packed", "document-fim", "packed-sentences", "simcse"),
-    *("targets-first", "prompts-seq2seq", "electra"),
+    *("targets-first", "electra"),
 }
 """Forms that a campaign alone tries: others are laid out, and others drawn, as each of these is."""
 NAMES = [name for name in OBJECTIVES if FULL or name not in TWICE]

@@ -33,7 +33,7 @@ FEW = {
 }
 """Labels enough to see a bit that differs; not enough to pass."""
 SETTINGS: dict[str, Any] = {
-    "tokenizer": {"train": {"vocab_size": 700}},
+    "tokenizer": {"train": {"vocab_size": 1500}},
     "datasets": DATASETS,
     "verify": FEW,
     "until": None,

@@ -30,7 +30,7 @@ from stages.verify.twin import twin_rows
 from tests.conftest import bundled_lines, digests, run_small
 from tests.laws.test_every_objective import sign_again
 
-PAIRS = 200
+PAIRS = 300
 SEQ_LEN = 512
 QUESTIONS = {
     "name": "questions",
@@ -51,7 +51,7 @@ SETTINGS: dict[str, Any] = {
     "tokenizer": {"train": {"vocab_size": 1024}},
     "datasets": [{"name": "sft", "objective": TARGETS}],
     "verify": {
-        "labelled_tokens": 3000,
+        "labelled_tokens": 9000,
         "min_labelled_tokens": 500,
         "heldout_rows": 60,
         "min_heldout_tokens": 100,

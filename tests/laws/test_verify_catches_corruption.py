@@ -26,7 +26,7 @@ from tests.conftest import run_small
 SPLIT = "datasets/{}/train"
 IDS = "input_ids.npy"
 EOS = 2
-VOCABULARY = 700
+VOCABULARY = 1500
 
 
 def shard_of(run: Path, number: int, name: str = "rows") -> Path:

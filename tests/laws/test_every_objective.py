@@ -33,9 +33,15 @@ from tests.laws.every_dataset import BEYOND_ROWS, DATASETS, LEARNED, MATERIALISE
 from tests.laws.sectioned import SOURCES, sections_shown, write_sections
 
 SPLITS = ("train", "validation")
+TWICE = {
+    *("ngram", "seq2seq", "ul2r-packed", "document-fim", "packed-sentences", "simcse"),
+    *("targets-first", "electra"),
+}
+"""Forms that a campaign alone tries: others are laid out, and others drawn, as each of these is."""
+NAMES = [name for name in OBJECTIVES if FULL or name not in TWICE]
 SETTINGS: dict[str, Any] = {
     "sources": SOURCES,
-    "datasets": DATASETS,
+    "datasets": [dataset for dataset in DATASETS if dataset["name"] in NAMES],
     "ingest": {"unit_size": "1MiB", "min_chars": 20},
     "tokenizer": {"train": {"vocab_size": 1500, "character_coverage": 0.98}},
     "verify": {"learning": False},
@@ -77,7 +83,7 @@ def test_every_kind_is_among_the_datasets() -> None:
     assert {objective["kind"] for objective in OBJECTIVES.values()} | LEARNED == KINDS.keys()
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_dataset_passes_verify(finished: tuple[Path, Any], name: str) -> None:
     verdict = finished[1]["verify"][name]
     assert verdict["findings"] == []
@@ -85,7 +91,7 @@ def test_every_dataset_passes_verify(finished: tuple[Path, Any], name: str) -> N
     assert verdict["checked"]["rows"] > 20
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_special_id_comes_from_a_text_that_writes_it_out(
     finished: tuple[Path, Any], name: str
 ) -> None:
@@ -103,7 +109,7 @@ def test_no_special_id_comes_from_a_text_that_writes_it_out(
         assert found & set(special.values()) <= stored
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("split", SPLITS)
 def test_every_token_of_every_document_is_in_the_rows(
     finished: tuple[Path, Any], name: str, split: str
@@ -126,7 +132,7 @@ def drawn(path: Path, split: str, *, epoch: int, size: int) -> dict[str, str]:
     return {name: found.hexdigest() for name, found in hashes.items()}
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_batches_and_numba_change_no_bit_and_epochs_differ(
     finished: tuple[Path, Any], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +172,7 @@ def test_workers_that_run_already_give_the_rows_of_the_epoch_that_is_set(
         assert rows.epoch == epochs[-1]
 
 
-@pytest.mark.parametrize("name", BEYOND_ROWS)
+@pytest.mark.parametrize("name", [name for name in BEYOND_ROWS if name in NAMES])
 def test_epochs_that_cannot_be_drawn_are_refused_with_the_reason(
     finished: tuple[Path, Any], name: str, tmp_path: Path
 ) -> None:
@@ -278,7 +284,7 @@ def test_epochs_drawn_of_another_dataset_are_refused(finished: tuple[Path, Any],
         open_dataset(tmp_path / "datasets" / "t5")
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_column_is_of_the_shape_that_the_objective_declares(
     finished: tuple[Path, Any], name: str
 ) -> None:
@@ -292,7 +298,7 @@ def test_every_column_is_of_the_shape_that_the_objective_declares(
 
 
 def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Path) -> None:
-    names = ("nsp", "sop", "text-fim", "sentences", "model")
+    names = ("nsp", "text-fim", "model")
     (folder := tmp_path / "corpus").mkdir()
     lines = (small_corpus / "a.jsonl").read_text().splitlines()[:4]
     (folder / "few.jsonl").write_text("\n".join(lines) + "\n")
@@ -362,7 +368,7 @@ def damaged(finished: tuple[Path, Any], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.campaign  # `test_planted_faults` has a dataset of each way of laying rows out
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_planted_fault_is_found_in_every_dataset(damaged: Any, name: str) -> None:
     assert not damaged[name]["passed"]
     found = {finding["check"] for finding in damaged[name]["findings"]}

@@ -25,9 +25,9 @@ DATASETS: list[dict[str, Any]] = [
     {"name": "masked", "objective": {"kind": "mlm"}},
 ]
 FEW = {
-    "labelled_tokens": 1_500,
-    "min_labelled_tokens": 500,
-    "heldout_rows": 40,
+    "labelled_tokens": 800,
+    "min_labelled_tokens": 300,
+    "heldout_rows": 24,
     "min_heldout_tokens": 50,
     "max_ids": 128,
 }

@@ -98,7 +98,7 @@ LONG = {**QUESTIONS, "name": "long", "paths": ["long.ndjson"]}
 MIXED: dict[str, Any] = {
     **SETTINGS,
     "sources": [QUESTIONS, LONG, PLAIN],
-    "tokenizer": {"train": {"vocab_size": 2048}},
+    "tokenizer": {"train": {"vocab_size": 1024}},
     "packing": {"seq_len": 128, "shards": 2},
     "validation": {"fraction": 0.05},
     "datasets": [
@@ -294,6 +294,7 @@ def shift(mask: np.ndarray) -> np.ndarray:
     return np.roll(mask, 1, axis=1)
 
 
+@pytest.mark.campaign  # `test_planted_faults` shifts the mask of a dataset too
 def test_a_mask_that_is_shifted_is_found_though_the_manifest_vouches_for_it(
     mixed: Path, tmp_path: Path
 ) -> None:

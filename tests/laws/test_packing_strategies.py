@@ -25,7 +25,7 @@ from tests.campaign import some_of
 from tests.conftest import bundled_lines, digests, run_small
 from tests.laws.sectioned import SOURCES, write_sections
 
-PAIRS = 300
+PAIRS = 200
 QUESTIONS = {
     "name": "questions",
     "paths": ["questions/*.jsonl"],
@@ -58,7 +58,7 @@ SETTINGS: dict[str, Any] = {
     "sources": [*SOURCES, QUESTIONS],
     "datasets": DATASETS,
     "packing": {"seq_len": 128, "shards": 1},
-    "tokenizer": {"train": {"vocab_size": 2048}},
+    "tokenizer": {"train": {"vocab_size": 1024}},
     "verify": {"learning": False},
 }
 
@@ -195,7 +195,7 @@ def questions(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "dedup": {"near": False},
         "datasets": [{"name": "packed", "objective": PACKED}],
         "tokenizer": {"train": {"vocab_size": 1024}},
-        "verify": {"labelled_tokens": 3000, "min_labelled_tokens": 500, "min_heldout_tokens": 100},
+        "verify": {"labelled_tokens": 1500, "min_labelled_tokens": 500, "min_heldout_tokens": 100},
     }
     verdict = run_small(corpus, output, until=None, **settings)["verify"]["packed"]
     assert verdict["findings"] == []

@@ -103,7 +103,8 @@ def campaign(
     faults = [*((WRITTEN_FORM, fault) for fault in WRITTEN), *((CODE_FORM, fault) for fault in CODE)]
     for number, (form, fault) in enumerate(faults):
         planted = 0
-        for name in (*NAMES[number % len(NAMES) :], *NAMES[: number % len(NAMES)]):
+        turned = (*NAMES[number % len(NAMES) :], *NAMES[: number % len(NAMES)])
+        for name in sorted(turned, key=lambda name: (name, form, fault) not in found):
             key = (name, form, fault)
             if planted < PLACES and key not in found:
                 found[key] = plant(material, name, form, fault, root=root, cache=cache)
@@ -161,7 +162,7 @@ def test_every_fault_has_a_place_in_some_dataset_of_the_slice(
 
 
 TINY = LearningConfig(
-    labelled_tokens=1_500, max_ids=256, heldout_rows=30, min_labelled_tokens=100, min_heldout_tokens=20
+    labelled_tokens=700, max_ids=128, heldout_rows=20, min_labelled_tokens=100, min_heldout_tokens=20
 )
 LEARNED = [name for name in NAMES if name != "sop"] if FULL else ["ul2"]
 """Those that a model learns; sop is learned as nsp is."""

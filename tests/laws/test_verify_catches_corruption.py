@@ -239,7 +239,7 @@ def test_a_document_lost_from_the_token_store_is_found(copied: Path) -> None:
 
 
 def test_a_sound_run_passes_with_every_gate(small_corpus: Path, copied: Path) -> None:
-    few = {"labelled_tokens": 20_000, "max_ids": 512, "heldout_rows": 120}
+    few = {"labelled_tokens": 12_000, "max_ids": 256, "heldout_rows": 80}
     report: Any = run_small(small_corpus, copied, verify=few, until=None)
     verdict = report["verify"]["clm"]
     assert verdict["findings"] == []

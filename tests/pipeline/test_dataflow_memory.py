@@ -56,26 +56,6 @@ def pair(by_value: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[T
     made.flow.close()
 
 
-def test_no_more_work_at_a_time_than_have_room(shared: Trial) -> None:
-    large = step_run("a", phase(*(task(nap_alone, n, "a") for n in range(3))), need=Need(100 * MIB))
-    shared.do(large)
-    assert shared.notes[-1].endswith("a node has room for 1 of 2 workers in step a")
-    shared.do(step_run("b", phase(task(meet, 7, "b"), task(meet, 8, "b")), need=Need(10 * MIB)))
-    found = pids(shared.book)
-    assert found["7"] != found["8"]
-
-
-def test_an_idle_actor_ends_for_a_task_that_needs_its_room(
-    shared: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipeline.engine.dataflow, "SPARE_SECONDS", 0.2)
-    shared.do(phase(task(meet, 1), task(meet, 2)))
-    before = set(pids(shared.book).values())
-    assert len(before) == 2
-    shared.do(step_run("b", phase(task(say_who, 3, "b")), need=Need(220 * MIB)))
-    assert pids(shared.book)["3"] in before
-
-
 def test_of_idle_workers_the_one_that_holds_most_goes_and_the_others_do_the_work(
     shared: Trial,
 ) -> None:
@@ -96,6 +76,26 @@ def test_a_step_of_which_no_worker_fits_is_refused(trial: Trials) -> None:
     need = Need(1 << 30, "lower x")
     with pytest.raises(ConfigError, match=r"step b needs 1.531 GiB on a node .* or lower x$"):
         tried.do(step_run("b", phase(task(say_who, 3, "b")), need=need))
+
+
+def test_no_more_work_at_a_time_than_have_room(shared: Trial) -> None:
+    large = step_run("a", phase(*(task(nap_alone, n, "a") for n in range(3))), need=Need(100 * MIB))
+    shared.do(large)
+    assert shared.notes[-1].endswith("a node has room for 1 of 2 workers in step a")
+    shared.do(step_run("b", phase(task(meet, 7, "b"), task(meet, 8, "b")), need=Need(10 * MIB)))
+    found = pids(shared.book)
+    assert found["7"] != found["8"]
+
+
+def test_an_idle_actor_ends_for_a_task_that_needs_its_room(
+    shared: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline.engine.dataflow, "SPARE_SECONDS", 0.2)
+    shared.do(phase(task(meet, 1), task(meet, 2)))
+    before = set(pids(shared.book).values())
+    assert len(before) == 2
+    shared.do(step_run("b", phase(task(say_who, 3, "b")), need=Need(220 * MIB)))
+    assert pids(shared.book)["3"] in before
 
 
 def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(

@@ -19,7 +19,7 @@ def test_units_reach_the_token_store_while_others_are_read_when_a_stopped_run_go
     corpus, plain, stopped = tmp_path / "corpus", tmp_path / "plain", tmp_path / "stopped"
     corpus.mkdir()
     shutil.copy(small_corpus / "a.jsonl", corpus)  # it is cut into units which can be read in any order
-    settings = {
+    settings: dict[str, Any] = {
         "dedup": {"exact": False, "near": False},
         "tokenizer": {"path": str(reference / "tokenizer" / "tokenizer.model")},
         "validation": {"fraction": 0.0},

@@ -136,10 +136,12 @@ def test_a_task_whose_worker_ends_is_done_by_a_new_one_and_one_that_takes_down_a
     shared: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)
-    tasks = [task(say_who, n, "s") for n in range(6)]
-    units = shared.do(step_run("s", phase(*tasks[:2], task_of("s", "x", die_once, "x"), *tasks[2:])))
+    tasks = [task(say_who, n) for n in range(6)]
+    units = shared.do(phase(*tasks[:2], task(die_once, "once"), *tasks[2:]))
+    assert (shared.root / "once.died").exists()
+    assert sorted(units) == sorted(["die_once-once", *(one.unit for one in tasks)])
+    shared.do(step_run("s", phase(task_of("s", "x", die_once, "x"))))
     assert (shared.root / "x.died").exists()
-    assert sorted(units) == sorted(["x", *(one.unit for one in tasks)])
     shared.book.commits.clear()  # workers lost in an earlier call do not count
     with pytest.raises(DataError, match=r"^x: took down 2 workers \(ActorDiedError\)"):
         shared.do(step_run("s", phase(task_of("s", "x", die, "x"))))

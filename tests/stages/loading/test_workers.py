@@ -215,7 +215,7 @@ def test_a_loop_that_another_followed_ends_even_where_its_own_place_is_loaded(
 
 @pytest.mark.parametrize(
     ("killed", "within"),
-    some_of([(1, "the loop"), (1, "no loop"), (2, "no loop"), (2, "the loop")], 1),
+    some_of([(1, "the loop"), (1, "no loop"), (2, "no loop"), (2, "the loop")], 2),
 )
 def test_a_loader_whose_workers_were_killed_goes_on_in_the_next_loop_where_its_state_says(
     tmp_path: Path, killed: int, within: str

@@ -1,6 +1,6 @@
 """Runs in processes of their own that are killed at random moments and go on, for the tests of law 3.
 
-python -m tests.laws.killed_runs RUN.json CORPUS OUTPUT UNTIL END    does a run with two workers
+python -m tests.laws.killed_runs RUN.json CORPUS OUTPUT UNTIL END    does a run on workers
 
 END is what it does then: `leave`, or `wait` to be killed, if whoever kills it was late.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from pipeline.run_file.config import RunFile
 from tests.campaign import FULL
 
-KILLS = 10 if FULL else 1
+KILLS, WORKERS = (10, 2) if FULL else (1, 1)
 PATIENCE = 120.0
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -105,12 +105,12 @@ def _wait_for_events(process: subprocess.Popen[bytes], output: Path, wanted: int
 
 
 def _main() -> None:
-    """Do a run in a process of its own, on its own Ray with two workers."""
+    """Do a run in a process of its own, on its own Ray."""
     from pipeline.session.session import RunRequest, run_session  # noqa: PLC0415  # the subprocess only
 
     run_file, corpus, output = map(Path, sys.argv[1:4])
     file = RunFile.model_validate_json(run_file.read_text())
-    run_session(RunRequest(file, corpus, output, workers=2, until=sys.argv[4]), stream=None)
+    run_session(RunRequest(file, corpus, output, WORKERS, until=sys.argv[4]), stream=None)
     if sys.argv[5] == "wait":
         signal.pause()
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.
         pytest.fail("it did not start")
 
 
-TWO_RUNS = """if True:
+RUNS = """if True:
     import os, signal, sys, threading, time
     import ray
     from pipeline.engine.cluster import ClusterConfig, ray_cluster
@@ -96,9 +97,10 @@ TWO_RUNS = """if True:
             if name in Path(f"/proc/{pid}/comm").read_text():
                 os.kill(pid, signal.SIGKILL)
 
-    with ray_cluster(ClusterConfig(1, None, 2 << 30)):
-        print(ray.get(ray.put("the first answers")))
-    assert "RAY_AUTH_TOKEN_PATH" not in os.environ
+    for _ in range(int(sys.argv[3])):
+        with ray_cluster(ClusterConfig(1, None, 2 << 30)):
+            print(ray.get(ray.put("an earlier one answers")))
+        assert "RAY_AUTH_TOKEN_PATH" not in os.environ
 
     ray.cloudpickle.register_pickle_by_value(sys.modules["__main__"])
     root, name = Path(sys.argv[1]), sys.argv[2]
@@ -122,23 +124,49 @@ TWO_RUNS = """if True:
         print(error)
     assert "RAY_AUTH_TOKEN_PATH" not in os.environ
 """
-"""A program that starts Ray for one run after another, the second of which loses a daemon at work."""
+"""A program that starts Ray for one run after another, the last of which loses a daemon at work."""
 
 
-@pytest.mark.parametrize("daemon", some_of(["raylet", "gcs_server"], 1))
+@pytest.mark.parametrize(
+    ("daemon", "earlier"),
+    some_of([("raylet", 0), ("raylet", 1), ("gcs_server", 0), ("gcs_server", 1)], 1),
+)
 def test_a_process_starts_ray_again_and_stops_when_it_loses_a_daemon_before_ray_ends_the_process(
-    daemon: str, tmp_path: Path
+    daemon: str, earlier: int, tmp_path: Path
 ) -> None:
     alone = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    command = [sys.executable, "-c", TWO_RUNS, str(tmp_path), daemon]
+    command = [sys.executable, "-c", RUNS, str(tmp_path), daemon, str(earlier)]
     alone["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(command, env=alone, capture_output=True, text=True, check=False)
     lost = f"Ray's {daemon} ended (killed, or out of memory); run again to resume"
     said = done.stdout.splitlines()
-    assert (said[0], lost in said, done.returncode) == ("the first answers", True, 0), done.stderr[
-        -3000:
-    ]
+    assert (lost in said, done.returncode) == (True, 0), done.stderr[-3000:]
+    assert said[:earlier] == ["an earlier one answers"] * earlier
     assert (tmp_path / "works").exists()
+
+
+def test_each_ray_that_a_process_starts_has_the_token_of_the_first_in_a_file_of_this_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray reads a token once in a process, and goes on with it whatever it is told later."""
+    tokens: list[str] = []
+
+    def started(**_: object) -> NoReturn:
+        file = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        tokens.append(file.read_text())
+        raise TypeError
+
+    for name in ("RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", started)
+    for _ in range(2):
+        with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30)):
+            pytest.fail("it did not start")
+        assert "RAY_AUTH_TOKEN_PATH" not in os.environ
+    assert tokens == [tokens[0]] * 2
+    assert len(tokens[0]) == 64
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, TypeError])

@@ -15,10 +15,9 @@ from pipeline.engine.cluster import node_names
 from pipeline.engine.phase import Where
 from pipeline.engine.plain_loop import PlainLoop
 from stages.errors import DataError, Stopped
-from tests.memory_book import MemoryBook, step_run
+from tests.memory_book import MemoryBook, step_run, task_of
 from tests.pipeline.trials import (
     Trial,
-    Trials,
     chains,
     die,
     die_once,
@@ -69,13 +68,6 @@ def test_ray_gives_every_outcome_once_and_a_chain_stays_on_its_worker(shared: Tr
     assert os.getpid() not in set.union(*by_chain.values())
 
 
-def test_there_are_as_many_actors_as_tasks_and_no_more(trial: Trials) -> None:
-    tried = trial(workers=3)
-    for number in range(3):
-        tried.do(phase(task(say_who, number)))
-    assert len(set(pids(tried.book).values())) == 1
-
-
 def test_steps_that_can_be_at_work_are_side_by_side(shared: Trial) -> None:
     first = [step_run(name, phase(task(meet, name, name))) for name in ("a", "b")]
     last = step_run("c", phase(task(say_who, "c", "c")), after=("a", "b"))
@@ -106,26 +98,6 @@ def test_nodes_that_can_hold_workers_are_named() -> None:
 def test_nothing_to_do_ends(shared: Trial) -> None:
     assert shared.do() == []
     assert shared.do(phase()) == []
-
-
-def test_a_task_that_took_down_its_worker_is_done_by_a_new_one_and_all_others_too(
-    shared: Trial,
-) -> None:
-    tasks = [task(say_who, n) for n in range(6)]
-    units = shared.do(phase(*tasks[:2], task(die_once, "once"), *tasks[2:]))
-    assert (shared.root / "once.died").exists()
-    assert sorted(units) == sorted(["die_once-once", *(one.unit for one in tasks)])
-
-
-def test_workers_lost_in_an_earlier_call_do_not_count(
-    shared: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)
-    for _ in range(2):
-        shared.do(step_run("s", phase(task(die_once, "again", "s"))))
-        (shared.root / "again.died").unlink()
-        assert shared.book.units == ["die_once-again"]
-        shared.book.commits.clear()
 
 
 @pytest.mark.parametrize(
@@ -160,21 +132,31 @@ def test_of_failures_the_first_in_canonical_order_is_raised_when_those_at_work_a
         shared.do(first, second)
 
 
-def test_a_task_that_takes_down_every_worker_stops_the_run_with_its_name(
+def test_a_task_whose_worker_ends_is_done_by_a_new_one_and_one_that_takes_down_all_is_named(
     shared: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)
-    with pytest.raises(DataError, match=r"^die-x: took down 2 workers \(ActorDiedError\)"):
-        shared.do(phase(task(die, "x")))
+    tasks = [task(say_who, n) for n in range(6)]
+    units = shared.do(phase(*tasks[:2], task(die_once, "once"), *tasks[2:]))
+    assert (shared.root / "once.died").exists()
+    assert sorted(units) == sorted(["die_once-once", *(one.unit for one in tasks)])
+    shared.do(step_run("s", phase(task_of("s", "x", die_once, "x"))))
+    assert (shared.root / "x.died").exists()
+    shared.book.commits.clear()  # workers lost in an earlier call do not count
+    with pytest.raises(DataError, match=r"^x: took down 2 workers \(ActorDiedError\)"):
+        shared.do(step_run("s", phase(task_of("s", "x", die, "x"))))
     assert (shared.root / "x.deaths").read_text() == "xx"
+    assert shared.flow._pool.actors == []  # noqa: SLF001  # no more start than there are tasks
+    for number in range(3):
+        shared.do(phase(task(say_who, number)))
+    assert len(set(pids(shared.book).values())) == 1
 
 
 def test_a_worker_out_of_reach_is_ended_so_that_two_never_write_one_unit(
-    trial: Trials, monkeypatch: pytest.MonkeyPatch
+    shared: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried = trial(workers=1)
-    tried.do(phase(task(say_who, 0)))
-    lost = pids(tried.book)["0"]
+    shared.do(phase(task(say_who, 0)))
+    lost = pids(shared.book)["0"]
     process, real = os.pidfd_open(lost), ray.get
 
     def unreachable(*_: Any, **__: Any) -> Any:
@@ -182,17 +164,21 @@ def test_a_worker_out_of_reach_is_ended_so_that_two_never_write_one_unit(
         raise ActorUnavailableError("the network is gone", None)
 
     monkeypatch.setattr(ray, "get", unreachable)
-    tried.do(
-        phase(task(say_who, 1), task(linger, lost), task(say_who, 2))
-    )  # the second is at work there
+    monkeypatch.setattr(shared.flow._pool, "workers", 1)  # noqa: SLF001  # one does it all
+    tasks = [task(say_who, 1), task(linger, lost), task(say_who, 2), task(say_who, 3)]
+    shared.do(phase(*tasks))  # the second is at work there, too
     ended, _, _ = select.select([process], [], [], 30.0)
     os.close(process)
     assert ended == [process]
-    assert tried.book.units == ["say_who-0", "say_who-1", f"linger-{lost}", "say_who-2"]
-    assert lost not in {pid for payload, pid in pids(tried.book).items() if payload != "0"}
+    assert shared.book.units == ["say_who-0", *(one.unit for one in tasks)]
+    assert lost not in {pid for payload, pid in pids(shared.book).items() if payload != "0"}
 
 
-def test_a_worker_of_other_code_is_refused(trial: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_of_other_code_is_refused(shared: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared.do(phase(task(say_who, 1)))
+    actor = shared.flow._pool.actors[0]  # noqa: SLF001  # a new one takes seconds to start
+    actor.greet()
+    assert actor.pid == pids(shared.book)["1"]
     monkeypatch.setattr(pipeline.engine.actors, "code_digest", lambda: "of other code")
     with pytest.raises(Stopped, match="a node runs other code than the driver; install the same"):
-        trial(workers=1).do(phase(task(say_who, 1)))
+        actor.greet()

@@ -71,23 +71,11 @@ def test_of_idle_workers_the_one_that_holds_most_goes_and_the_others_do_the_work
     assert pids(shared.book)["0"] == small
 
 
-def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(
-    trial: Trials, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)  # idle actors that may go in vain
-    notes: list[str] = []
-    with MemoryWatch(1 << 50, notes.append, period=0.01) as watch:
-
-        def want(done: Task, commit: Commit) -> Task:
-            del commit
-            watch.limit = watch._most = 1  # noqa: SLF001  # both workers are there, and have work
-            return task(say_who, done.payload + 2)
-
-        endless = Phase("", [task(meet, 0), task(meet, 1)], follow=want)
-        said = r"^resources.memory = 1 B: .* \(unit say_who.* even with one worker: the run used"
-        with pytest.raises(ConfigError, match=said):
-            trial(watch=watch).do(endless)
-    assert notes in ([], ["memory is short: going on with 1 worker"])
+def test_a_step_of_which_no_worker_fits_is_refused(trial: Trials) -> None:
+    tried = trial(workers=2, memory=BASE + WORKER)
+    need = Need(1 << 30, "lower x")
+    with pytest.raises(ConfigError, match=r"step b needs 1.531 GiB on a node .* or lower x$"):
+        tried.do(step_run("b", phase(task(say_who, 3, "b")), need=need))
 
 
 def test_no_more_work_at_a_time_than_have_room(shared: Trial) -> None:
@@ -110,8 +98,21 @@ def test_an_idle_actor_ends_for_a_task_that_needs_its_room(
     assert pids(shared.book)["3"] in before
 
 
-def test_a_step_of_which_no_worker_fits_is_refused(trial: Trials) -> None:
-    tried = trial(workers=2, memory=BASE + WORKER)
-    need = Need(1 << 30, "lower x")
-    with pytest.raises(ConfigError, match=r"step b needs 1.531 GiB on a node .* or lower x$"):
-        tried.do(step_run("b", phase(task(say_who, 3, "b")), need=need))
+def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(
+    shared: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)  # idle actors that may go in vain
+    notes: list[str] = []
+    with MemoryWatch(1 << 50, notes.append, period=0.01) as watch:
+
+        def want(done: Task, commit: Commit) -> Task:
+            del commit
+            watch.limit = watch._most = 1  # noqa: SLF001  # both workers are there, and have work
+            return task(say_who, done.payload + 2)
+
+        endless = Phase("", [task(meet, 0), task(meet, 1)], follow=want)
+        said = r"^resources.memory = 1 B: .* \(unit say_who.* even with one worker: the run used"
+        monkeypatch.setattr(shared.flow, "_watch", watch)
+        with pytest.raises(ConfigError, match=said):
+            shared.do(endless)
+    assert notes in ([], ["memory is short: going on with 1 worker"])

@@ -29,29 +29,25 @@ def test_a_wheel_installed_elsewhere_runs_the_command_and_the_loader(
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
     subprocess.run([*pip, "--target", str(site), str(wheel)], check=True, capture_output=True)
     code = (
-        "import sys, shardmill, stages; assert stages.__file__.startswith(sys.argv[2]), stages\n"
-        "rows = shardmill.open_dataset(sys.argv[1])\n"
-        "print(len(rows), rows[0]['labels'].dtype)"
+        "import runpy, sys, shardmill, stages\n"
+        "run, site = sys.argv[1:]\n"
+        "assert stages.__file__.startswith(site), stages\n"
+        "rows = shardmill.open_dataset(run + '/datasets/clm')\n"
+        "print(len(rows), rows[0]['labels'].dtype, flush=True)\n"
+        "sys.argv = [site + '/bin/shardmill', 'status', run]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    loaded = subprocess.run(
-        [sys.executable, "-c", code, str(reference / "datasets" / "clm"), str(site)],
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(reference), str(site)],
         cwd=tmp_path,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": str(site)},
         check=True,
         capture_output=True,
         text=True,
     )
-    assert loaded.stdout.split()[1] == "int64"
-    command = subprocess.run(
-        [sys.executable, str(site / "bin" / "shardmill"), "status", str(reference)],
-        cwd=tmp_path,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert "shard-clm" in command.stdout
+    loaded, _, status = done.stdout.partition("\n")
+    assert loaded.split()[1] == "int64"
+    assert "shard-clm" in status
 
 
 def test_what_a_wheel_lacks_or_has_too_much_is_named(tmp_path: Path) -> None:

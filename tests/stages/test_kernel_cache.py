@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -35,22 +36,75 @@ _UNSET = {GIVEN, "XDG_CACHE_HOME", "PYTHONUNBUFFERED"}
 """What this process may have, and would decide where kernels are or when texts are written."""
 
 
-def called(place: Path, *, code: str = ADDS, **more: str) -> tuple[dict[str, object], str]:
-    """Use a kernel in a new process; return what it says of its folder, and what it warns of."""
-    environment = {name: value for name, value in os.environ.items() if name not in _UNSET}
-    environment |= NO_PLACE | {"TMPDIR": str(place)} | more
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment,
+FORKS = """
+import json, os, sys, tempfile
+import numba, numpy
+numba.njit(lambda: numpy.zeros(3).sum())()  # the first code that is compiled takes longest
+for line in sys.stdin:
+    code, environment, streams = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.environ.clear()
+        os.environ.update(environment)
+        tempfile.tempdir = None
+        for number, stream in enumerate(("/dev/null", *streams)):
+            os.dup2(os.open(stream, os.O_RDWR | os.O_CREAT), number)
+        exec(code)
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Runs programs, each in a fork of a process that has imported numba and nothing of ours."""
+
+
+def environment_of(place: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a process that keeps kernels nowhere, unless it makes a folder."""
+    kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
+    return kept | NO_PLACE | {"TMPDIR": str(place)} | more
+
+
+@pytest.fixture(scope="module")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs programs in forks of its own, because importing numba takes seconds."""
+    command, place = [sys.executable, "-c", FORKS], tmp_path_factory.mktemp("forking")
+    with subprocess.Popen(
+        command,
+        env=environment_of(place),
         cwd=Path(__file__).parents[2],
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
-    )
-    return json.loads(done.stdout), done.stderr
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
 
 
-def test_kernels_are_kept_in_a_folder_of_this_user_and_it_goes_with_the_process(tmp_path: Path) -> None:
+Called = Callable[..., tuple[dict[str, object], str]]
+
+
+@pytest.fixture
+def called(forking: subprocess.Popen[str], tmp_path: Path) -> Called:
+    """Return what uses a kernel in a new process: what it says of its folder, and what it warns of."""
+    streams = tmp_path.with_name(f"{tmp_path.name}-out"), tmp_path.with_name(f"{tmp_path.name}-err")
+
+    def call(place: Path, *, code: str = ADDS, **more: str) -> tuple[dict[str, object], str]:
+        assert forking.stdin is not None
+        assert forking.stdout is not None
+        for stream in streams:
+            stream.write_text("")
+        task = (code, environment_of(place, **more), [str(stream) for stream in streams])
+        forking.stdin.write(json.dumps(task) + "\n")
+        forking.stdin.flush()
+        said, warned = forking.stdout.readline(), streams[1].read_text()
+        assert said == "0\n", warned
+        return json.loads(streams[0].read_text()), warned
+
+    return call
+
+
+def test_kernels_are_kept_in_a_folder_of_this_user_and_it_goes_with_the_process(
+    called: Called, tmp_path: Path
+) -> None:
     said, warned = called(tmp_path)
     assert warned == "ShardmillWarning\n"
     assert Path(str(said["folder"])).parent == tmp_path
@@ -65,7 +119,9 @@ def test_kernels_are_kept_in_a_folder_of_this_user_and_it_goes_with_the_process(
     assert other["folder"] != said["folder"], "the name of a folder can be foreseen"
 
 
-def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(tmp_path: Path) -> None:
+def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(
+    called: Called, tmp_path: Path
+) -> None:
     given = tmp_path / "given"
     given.mkdir(mode=0o700)
     said, warned = called(tmp_path, **{GIVEN: str(given)})
@@ -73,7 +129,9 @@ def test_a_process_uses_the_folder_of_the_one_that_started_it_and_leaves_it(tmp_
     assert list(given.iterdir())
 
 
-def test_a_process_that_is_given_an_open_folder_compiles_in_memory(tmp_path: Path) -> None:
+def test_a_process_that_is_given_an_open_folder_compiles_in_memory(
+    called: Called, tmp_path: Path
+) -> None:
     (given := tmp_path / "given").mkdir()
     given.chmod(0o777)
     said, warned = called(tmp_path, **{GIVEN: str(given)})
@@ -108,7 +166,7 @@ def test_machine_code_is_never_read_from_a_folder_that_others_can_change(
     assert passing_folder.__wrapped__() is None
 
 
-def test_without_any_folder_each_process_compiles_in_memory(tmp_path: Path) -> None:
+def test_without_any_folder_each_process_compiles_in_memory(called: Called, tmp_path: Path) -> None:
     refuse = "import tempfile\ntempfile.mkdtemp = lambda **_: open('/proc/none/x')\n"
     said, warned = called(tmp_path, code=refuse + ADDS)
     assert said == {"folder": "", "kept": 0, "mode": None}
@@ -145,8 +203,15 @@ from numba import config
 print(json.dumps({{"classes": config.CACHE_LOCATOR_CLASSES}}))
 """
     more = {"HOME": home, "NUMBA_CACHE_LOCATOR_CLASSES": named, "NUMBA_CACHE_DIR": str(kept)}
-    said, warned = called(tmp_path, code=asks, **more)
-    assert (said, warned) == ({"classes": wanted}, "")
+    done = subprocess.run(
+        [sys.executable, "-c", asks],
+        env=environment_of(tmp_path, **more),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (json.loads(done.stdout), done.stderr) == ({"classes": wanted}, "")
     assert any(path.suffix == ".nbi" for path in kept.rglob("*"))
 
 
@@ -158,7 +223,9 @@ def test_what_cannot_be_said_at_the_end_changes_no_code() -> None:
         assert done.returncode == 3
 
 
-def test_a_worker_makes_no_folder_which_nobody_would_use_or_remove(tmp_path: Path) -> None:
+def test_a_worker_makes_no_folder_which_nobody_would_use_or_remove(
+    called: Called, tmp_path: Path
+) -> None:
     forks = f"""
 import multiprocessing
 worker = multiprocessing.get_context("fork").Process(target=exec, args=({ADDS!r}, {{}}))
@@ -171,13 +238,16 @@ worker.join()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_loader_says_once_for_all_its_workers_where_kernels_are(tmp_path: Path) -> None:
+def test_a_loader_says_once_for_all_its_workers_where_kernels_are(
+    called: Called, tmp_path: Path
+) -> None:
     numbered(tmp_path, 8)
     reads = f"""
 import json, sys, warnings
 warnings.showwarning = lambda message, kind, *_: print(kind.__name__, file=sys.stderr)
 from shardmill import Batches, Loader, open_dataset
-loader = Loader(Batches(open_dataset({str(tmp_path / "clm")!r}), 2), num_workers=2, start="fork")
+rows = open_dataset({str(tmp_path / "clm")!r}, columns=["input_ids"])  # others take seconds to compile
+loader = Loader(Batches(rows, 2), num_workers=2, start="fork")
 print(json.dumps({{"batches": len(list(loader))}}))
 """
     with TemporaryDirectory() as place:  # a folder of a test has too long a name for sockets

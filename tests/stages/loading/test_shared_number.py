@@ -119,7 +119,7 @@ def test_processes_follow_the_one_that_started_them_until_they_set_their_own(sta
     follow_until_they_set_their_own(start, start)
 
 
-@pytest.mark.parametrize("further", some_of(STARTS, 2))
+@pytest.mark.parametrize("further", some_of(STARTS, 1))
 def test_a_process_of_a_bare_fork_follows_and_is_followed_in_the_same_way(further: str) -> None:
     program = (  # a new one, because no fork of a process that uses a forkserver can start another
         "from tests.stages.loading.test_shared_number import *\n"

@@ -146,7 +146,7 @@ def test_a_loader_whose_walk_was_moved_goes_on_from_there(tmp_path: Path) -> Non
 LOOPS: dict[str, Callable[[Batches], Loader | Batches]] = {
     "batches": lambda walk: walk,
     "loader": Loader,
-    "workers": partial(Loader, num_workers=2),
+    "workers": partial(Loader, num_workers=1),
 }
 """What goes through a walk in a loop."""
 MOVES: dict[str, Callable[[Batches], None]] = {
@@ -162,7 +162,7 @@ MOVES: dict[str, Callable[[Batches], None]] = {
         (made, move)
         for made in LOOPS
         for move in MOVES
-        if FULL or made != "workers" or move == "load_state_dict"  # each forks two processes
+        if FULL or made != "workers" or move == "load_state_dict"  # each forks a process
     ],
 )
 def test_a_walk_that_is_moved_inside_a_loop_ends_it_and_the_next_goes_on_there(

@@ -180,6 +180,7 @@ def test_a_line_that_is_none_is_refused_by_its_number(
 TOY_SCRIPT = """
 import argparse, os, signal, sys
 from pathlib import Path
+sys.path.insert(0, "BENCHMARKS")
 from trials import add_trial_options, conduct
 
 def do(number):
@@ -224,7 +225,7 @@ commands = ["SCRIPT $WORK $LACKED"]
 
 def test_all_campaigns_stop_and_go_on_and_end_in_one_table(tmp_path: Path) -> None:
     script, listed = tmp_path / "toy.py", tmp_path / "list.toml"
-    script.write_text(TOY_SCRIPT)
+    script.write_text(TOY_SCRIPT.replace("BENCHMARKS", str(BENCHMARKS)))
     listed.write_text(TOY_LIST.replace("SCRIPT", str(script)))
     command = [sys.executable, str(BENCHMARKS / "campaigns.py"), str(tmp_path / "all")]
     done = [

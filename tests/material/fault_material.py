@@ -21,7 +21,7 @@ from tests.material.every_kind import with_every_kind
 T5 = {"kind": "span_corruption"}
 SEQ2SEQ = {"kind": "prefix_lm", "architecture": "encoder_decoder"}
 EXAMPLES = Path(__file__).parents[2] / "examples"
-_GENERATOR = "tests.material.fault_generator:make_generator"
+_GENERATOR = "tests.laws.tiny_generator:make_generator"
 CHARACTERS = {"kind": "fim", "level": "character"}
 WORDS = {"kind": "mlm", "selection": "whole_word"}
 _FORMS: dict[str, dict[str, Any]] = {

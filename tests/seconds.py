@@ -61,20 +61,19 @@ class Seconds:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Count all of a test but what is made for the session."""
         item.user_properties.append(("quick", not item.get_closest_marker("slow")))
-        self._begun, self._shared = _cpu(), 0.0
+        self._begun, self._shared, self._cost = _cpu(), 0.0, 0.0
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: "pytest.CallInfo[None]"
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Send with the last report of a test what it cost."""
+        """Send with the last report of a test what it cost up to the end of its call."""
         report = yield
+        if call.when == "call":  # what is torn down after the last test of all is the session's
+            self._cost = round(_cpu() - self._begun - self._shared, 2)
         if call.when == "teardown":
-            report.user_properties = [
-                *item.user_properties,
-                ("cpu", round(_cpu() - self._begun - self._shared, 2)),
-            ]
+            report.user_properties = [*item.user_properties, ("cpu", self._cost)]
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

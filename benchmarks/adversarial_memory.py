@@ -25,7 +25,7 @@ from typing import Any
 from process_memory import MemorySampler
 from pydantic import ByteSize, TypeAdapter
 from run_processes import launched, new_marker, run_processes, wait_until_gone
-from trials import Trials, add_trial_options, conduct
+from trial_lines import Trials, add_trial_options, conduct
 
 from tests.material.adversarial_inputs import ADVERSARIES, Adversary
 

@@ -36,7 +36,7 @@ from target_tables import (
     read_targets,
     words_of,
 )
-from trials import STOPPED, Tally, refuse
+from trial_lines import STOPPED, Tally, refuse
 
 PATIENCE = 300.0
 """Seconds that a campaign has to stop."""

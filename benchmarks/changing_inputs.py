@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from commit_hook import CommitHook
-from trials import Trials, add_trial_options, conduct
+from trial_lines import Trials, add_trial_options, conduct
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session

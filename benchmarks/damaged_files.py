@@ -30,7 +30,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from trials import Trials, add_trial_options, conduct
+from trial_lines import Trials, add_trial_options, conduct
 
 from pipeline.report.content import RunReport
 from pipeline.session.session import RunRequest, run_session

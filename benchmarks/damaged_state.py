@@ -23,7 +23,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from trials import Trials, campaign_main, has_faults
+from trial_lines import Trials, campaign_main, has_faults
 
 from tests.material.door_material import (
     SPOKEN,

@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from run_processes import ended_with_block
-from trials import Trials, campaign_main, has_faults
+from trial_lines import Trials, campaign_main, has_faults
 
 from pipeline.steps.table import NAMES
 from pipeline.system.stopping import STOPPED
 from tests.material.door_material import (
     DOCUMENTS,
+    SIZES,
     run_command,
     shardmill,
     shown,
@@ -39,11 +40,11 @@ from tests.material.door_material import (
 )
 from tests.material.words import WORDS
 
-RUN_FILE = """
+RUN_FILE = f"""
 [[sources]]
 name = "s"
 paths = ["corpus/*.jsonl"]
-language = { column = "lang" }
+language = {{ column = "lang" }}
 section_columns = ["target"]
 
 [ingest]
@@ -58,19 +59,10 @@ min_documents = 3
 
 [dedup.substrings]
 
-[tokenizer.train]
-vocab_size = 620
-
-[validation]
-fraction = 0.1
-
-[packing]
-seq_len = 64
-shards = 1
-
+{SIZES}
 [[datasets]]
 name = "clm"
-objective = { kind = "clm", loss = "targets" }
+objective = {{ kind = "clm", loss = "targets" }}
 materialized_epochs = 1
 
 [verify]

@@ -24,7 +24,7 @@ from typing import Any
 from damaged_state import Material
 from digests import differences, file_digests
 from run_processes import ended_with_block
-from trials import Record, Trials, campaign_main, has_faults
+from trial_lines import Record, Trials, campaign_main, has_faults
 
 from pipeline.cli import app
 from pipeline.commands.boundary import exit_code_of

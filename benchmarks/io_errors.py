@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from damaged_state import Material
-from trials import Trials, campaign_main, has_faults
+from trial_lines import Trials, campaign_main, has_faults
 
 from tests.material.door_material import (
     Answer,

@@ -50,7 +50,7 @@ from run_processes import (
     run_processes,
     wait_until_gone,
 )
-from trials import Trials, add_trial_options, conduct, refuse
+from trial_lines import Trials, add_trial_options, conduct, refuse
 
 from pipeline.state.journal import read_log
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from trials import Trials, add_trial_options, conduct
+from trial_lines import Trials, add_trial_options, conduct
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.verify.learn import LearningCheck, learn

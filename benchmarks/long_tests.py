@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trial_lines import Trials, add_trial_options, conduct
 from trial_stamps import PRODUCT, ROOT, digest_of, files_in
-from trials import Trials, add_trial_options, conduct
 
 _FOLDERS = (*PRODUCT, "tests", "benchmarks", "examples", "clients", "docs", "docker", "release")
 """What tests read, beside the files at the root."""

@@ -24,7 +24,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from digests import differences, file_digests
-from trials import Trials, campaign_main, refuse
+from trial_lines import Trials, campaign_main, refuse
 
 from tests.material.user_places import (
     COMMANDS,

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from trials import Trials, add_trial_options, conduct
+from trial_lines import Trials, add_trial_options, conduct
 
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset

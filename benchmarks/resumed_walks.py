@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from loader_material import write_dataset
-from trials import Trials, add_trial_options, conduct
+from trial_lines import Trials, add_trial_options, conduct
 
 from stages.loading.batches import PADDED, Batches
 from stages.loading.dataset import ShardDataset, open_dataset

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from run_processes import launched, new_marker, run_processes, wait_until_gone
-from trials import Trials, add_trial_options, conduct, has_faults, tell
+from trial_lines import Trials, add_trial_options, conduct, has_faults, tell
 
 from tests.material.door_material import write_material, wrong_bytes
 

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trials import Trials, campaign_main
+from trial_lines import Trials, campaign_main
 
 from pipeline.session.session import RunRequest, run_session
 from pipeline.session.verifying import verify_session

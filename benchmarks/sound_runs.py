@@ -20,7 +20,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from trials import Trials, campaign_main
+from trial_lines import Trials, campaign_main
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session

@@ -200,7 +200,7 @@ def same_tokenizers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MadeOnce]:
-    """Makes folders that many tests read, once for all processes: `made_once(make, *about)`.
+    """Makes folders that many tests read, once for all processes: `made_once(make)`.
 
     Fails if a test changed one of them.
     """
@@ -282,7 +282,7 @@ def digests(output: Path, *folders: str) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def reference(small_corpus: Path, made_once: MadeOnce) -> Path:
     """The small run, done in one process by a plain loop: the oracle of all others."""
-    return made_once(functools.partial(run_small, small_corpus), small_corpus)
+    return made_once(functools.partial(run_small, small_corpus))
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-LOCKS = ("lock",)
-"""Names of files that reading a run may touch."""
+LOCK = "lock"
+"""Name of the file that reading a run may touch."""
 
 
 def files_of(folder: Path) -> dict[str, tuple[int, int]]:
@@ -22,7 +22,7 @@ def files_of(folder: Path) -> dict[str, tuple[int, int]]:
     return {
         path.relative_to(folder).as_posix(): (of.st_size, of.st_mtime_ns)
         for path, of in found.items()
-        if not path.name.endswith(LOCKS)
+        if path.name != LOCK
     }
 
 
@@ -37,15 +37,16 @@ class MadeOnce:
     place: Path
     _looked: dict[Path, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
-    def __call__(self, make: Callable[[Path], Any], *about: object) -> Path:
-        """Return a folder in which `make` was called with the path of a folder `made` to fill.
+    def __call__(self, make: Callable[[Path], Any]) -> Path:
+        """Return the folder that `make` fills.
 
         Args:
-            make: a function of a module, or a `partial` of one; it gets a path at which nothing is.
-            about: what it makes depends on, besides its code; each with a `repr` of its content.
+            make: a function of a module, or a `partial` of one whose arguments have a `repr` of their
+                content. It gets a path at which nothing is.
         """
-        function = make.func if isinstance(make, partial) else make
-        key = f"{function.__module__}.{function.__qualname__} {about!r}"
+        called = make if isinstance(make, partial) else partial(make)
+        function, keywords = called.func, sorted(called.keywords.items())
+        key = f"{function.__module__}.{function.__qualname__} {called.args!r} {keywords!r}"
         folder = self.place / hashlib.sha256(key.encode()).hexdigest()[:12]
         folder.mkdir(parents=True, exist_ok=True)
         made, whole = folder / "made", folder / "whole"

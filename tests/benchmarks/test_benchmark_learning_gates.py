@@ -19,7 +19,7 @@ from learning_gates import (
     sentinels_random,
     spread,
 )
-from trials import read_lines
+from trial_lines import read_lines
 
 from pipeline.run_file.load import load_run_file
 from stages.objectives.table import KINDS, refuse_impossible

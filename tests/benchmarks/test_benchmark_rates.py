@@ -13,7 +13,7 @@ import pytest
 import rates
 from numpy.typing import NDArray
 from rates import parts_of
-from trials import read_lines
+from trial_lines import read_lines
 
 from stages.loading.dataset import open_dataset
 from stages.objectives.kind import nothing_drawn

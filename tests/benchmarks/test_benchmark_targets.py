@@ -67,12 +67,19 @@ def test_every_script_with_a_main_is_in_one_table_and_none_is_missing() -> None:
     assert not FIGURES.keys() & SEARCHES.keys()
 
 
+def test_no_module_of_tests_has_the_name_of_one_of_benchmarks() -> None:
+    """Folders of both are on the path of tests, and which comes first depends on the tests that run."""
+    names = {path.name for path in BENCHMARKS.glob("*.py")}
+    assert len(names) > 50
+    assert [path for path in (ROOT / "tests").rglob("*.py") if path.name in names] == []
+
+
 def test_a_script_that_writes_trials_is_a_campaign() -> None:
     told = re.compile(r"\b(add_trial_options|campaign_main)\(")
     writers = {path.name for path in BENCHMARKS.glob("*.py") if told.search(path.read_text())}
     own = scripts_of(one for one in SEARCHES.values() if one.results)
     assert len(writers) > 15
-    assert writers - {"trials.py"} == scripts_of(SEARCHES.values()) - own
+    assert writers - {"trial_lines.py"} == scripts_of(SEARCHES.values()) - own
 
 
 def test_every_script_that_a_page_or_the_makefile_names_is_in_a_table() -> None:

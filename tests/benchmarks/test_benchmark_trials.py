@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 from long_tests import FinishedFiles
 from target_tables import HERE as BENCHMARKS
-from trials import Tally, Trials, add_trial_options, conduct, read_lines
+from trial_lines import Tally, Trials, add_trial_options, conduct, read_lines
 
 NUMBER = 6
 SETTINGS = {"number": NUMBER}
@@ -181,7 +181,7 @@ TOY_SCRIPT = """
 import argparse, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, "BENCHMARKS")
-from trials import add_trial_options, conduct
+from trial_lines import add_trial_options, conduct
 
 def do(number):
     mark = Path(given.work).with_suffix(".stop")

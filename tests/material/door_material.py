@@ -16,19 +16,7 @@ from pipeline.commands.boundary import exit_code_of
 from pipeline.system.stopping import Signals
 from tests.material.words import WORDS
 
-RUN_FILE = """
-[[sources]]
-name = "s"
-paths = ["corpus/*.jsonl"]
-language = { column = "lang" }
-
-[ingest]
-unit_size = "4KiB"
-min_chars = 1
-
-[dedup.minhash]
-num_perm = 16
-
+SIZES = """
 [tokenizer.train]
 vocab_size = 620
 
@@ -38,7 +26,22 @@ fraction = 0.1
 [packing]
 seq_len = 64
 shards = 1
+"""
+"""Of a run over few documents: its ids, rows and shards."""
+RUN_FILE = f"""
+[[sources]]
+name = "s"
+paths = ["corpus/*.jsonl"]
+language = {{ column = "lang" }}
 
+[ingest]
+unit_size = "4KiB"
+min_chars = 1
+
+[dedup.minhash]
+num_perm = 16
+
+{SIZES}
 [[datasets]]
 name = "clm"
 materialized_epochs = 1

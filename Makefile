@@ -86,24 +86,11 @@ $(VENV)/.ready: $(VENV)/.small
 	@rm -r $(VENV)/compiled
 	@touch $@
 
-# Tests call kernels of every objective, filter and method: two small runs compile them, side by side, and while
-# pip installs, if `make --jobs=2` is told of them.
-$(VENV)/.kernels: $(VENV)/.kernels-rows $(VENV)/.kernels-texts
-	@touch $@
-
-$(VENV)/.kernels-rows: $(VENV)/.ready
-	@echo "tests: a small run of every objective, whose kernels are compiled and kept"
-	@$(BIN)/shardmill run benchmarks/objectives.toml --workers 0 --output $@ --replace \
-	  --set 'sources=[{name="code",paths=["../examples/corpus/code/go.jsonl.zst"],root="../examples/corpus"}]' \
-	  --set tokenizer.train.vocab_size=1500 --set packing.seq_len=64 --set verify.learning=false \
-	  > $@.log 2>&1 || { cat $@.log; exit 1; }
-	@rm -r $@
-	@touch $@
-
-$(VENV)/.kernels-texts: $(VENV)/.ready
-	@echo "tests: a small run of every filter and method of deduplication, likewise"
-	@$(BIN)/shardmill run benchmarks/kernels.toml --workers 0 --output $@ --replace > $@.log 2>&1 || { cat $@.log; exit 1; }
-	@rm -r $@
+# Tests call kernels of every objective, filter and method with more types than that run; those of their list are
+# compiled on all cores, and while pip installs, if `make --jobs=2` is told of them.
+$(VENV)/.kernels: $(VENV)/.ready
+	@echo "tests: the kernels that they call are compiled and kept"
+	@$(BIN)/python -m tests.kernels
 	@touch $@
 
 $(VENV)/.complete: $(VENV)/.installed $(VENV)/.ready

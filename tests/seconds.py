@@ -50,12 +50,13 @@ class Seconds:
         self, fixturedef: "pytest.FixtureDef[object]"
     ) -> Generator[None, object, object]:
         """Count apart what is made for the whole session."""
+        if fixturedef.scope != "session":
+            return (yield)
         begun, shared = _cpu(), self._shared
         try:
             return (yield)
         finally:
-            if fixturedef.scope == "session":
-                self._shared = shared + _cpu() - begun
+            self._shared = shared + _cpu() - begun
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

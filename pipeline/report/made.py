@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypedDict
@@ -57,9 +58,9 @@ def made_of(file: RunFile, output: Path) -> MadeContent:
         spans[event.attempt] = first, event.time
     workers = [event.workers for event in events if event.workers is not None]
     return {
-        "shardmill": _own_version(),
+        "shardmill": _installed("shardmill") or "not installed",
         "python": platform.python_version(),
-        "libraries": dict(_versions()),
+        "libraries": _versions(),
         "began": _instant(events[0].time) if events else None,
         "ended": _instant(events[-1].time) if events else None,
         "seconds": round(sum(last - first for first, last in spans.values()), 1),
@@ -81,20 +82,18 @@ def _instant(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _own_version() -> str:
-    """Return the installed version; a folder of the code that is not installed has none."""
+@cache
+def _installed(name: str) -> str | None:
+    """Return the version of a package; a folder of code that is not installed has none."""
     try:
-        return version("shardmill")
+        return version(name)
     except PackageNotFoundError:
-        return "not installed"
+        return None
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    for name in _LIBRARIES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
+def _versions() -> dict[str, str]:
+    found = {name: _installed(name) for name in _LIBRARIES}
+    return {name: one for name, one in found.items() if one}
 
 
 def _settings(file: RunFile) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,6 @@ Theory: 1 - (1 - s^rows)^bands for similarity s, if each entry of two signatures
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from random import Random
 from typing import TypedDict
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from stages.dedup.compared import compared_sets, compared_signatures
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_keys, band_shape
+from stages.seeding import philox4x32
 from stages.store.folders import files_below
 
 _DOCUMENTS = 60
@@ -101,11 +101,15 @@ def _pairs(text: str, number: int, config: MinHashConfig) -> Iterator[tuple[floa
 def _copies(text: str, number: int) -> Iterator[str]:
     """Yield copies of a text in which more and more words are others."""
     words = text.split(" ")
-    for level, share in enumerate(_EXCHANGED):
-        chance = Random(f"{number} {level}")  # noqa: S311  # which words, nothing secret
-        yield " ".join(
-            f"w{number}x{place}" if chance.random() < share else word for place, word in enumerate(words)
-        )
+    others = [f"w{number}x{place}" for place in range(len(words))]
+    blocks = np.arange(-(-len(words) // 4) * len(_EXCHANGED), dtype=np.uint64)
+    counter = np.stack([blocks, *[np.zeros_like(blocks)] * 3], axis=1)
+    drawn = philox4x32(counter, (number, 0)).reshape(len(_EXCHANGED), -1)[:, : len(words)]
+    for share, chances in zip(_EXCHANGED, drawn, strict=True):
+        copy = words.copy()
+        for place in np.flatnonzero(chances < share * 2**32).tolist():
+            copy[place] = others[place]
+        yield " ".join(copy)
 
 
 def _share_a_band(signed: NDArray[np.uint32], bands: int, rows: int) -> Sequence[bool]:

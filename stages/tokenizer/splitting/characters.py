@@ -47,10 +47,11 @@ def kinds_of(sets: list[Characters]) -> Kinds:
     bits = np.zeros(len(_seen()), np.uint64)
     for number, characters in enumerate(sets):
         bits |= members(characters).astype(np.uint64) << np.uint64(number)
-    found, kinds = np.unique(bits, return_inverse=True)
+    begins = np.flatnonzero(np.diff(bits, prepend=~bits[:1]))  # neighbours are mostly of one kind
+    found, kinds = np.unique(bits[begins], return_inverse=True)
     if len(found) > _MOST_KINDS:
         raise ValueError(f"{len(found)} kinds of characters")
-    stand_for = np.diff(_seen(), append=_END)
+    stand_for = np.diff(_seen()[begins], append=_END)
     return Kinds(np.repeat(kinds.astype(np.uint8), stand_for), found)
 
 

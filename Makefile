@@ -90,7 +90,7 @@ $(VENV)/.ready: $(VENV)/.small
 # compiled on all cores, and while pip installs, if `make --jobs=2` is told of them.
 $(VENV)/.kernels: $(VENV)/.ready
 	@echo "tests: the kernels that they call are compiled and kept"
-	@$(BIN)/python -m tests.kernels
+	@$(BIN)/python -m tests.listed_kernels
 	@touch $@
 
 $(VENV)/.complete: $(VENV)/.installed $(VENV)/.ready

@@ -58,7 +58,7 @@ def made_of(file: RunFile, output: Path) -> MadeContent:
         spans[event.attempt] = first, event.time
     workers = [event.workers for event in events if event.workers is not None]
     return {
-        "shardmill": _installed("shardmill") or "not installed",
+        "shardmill": installed("shardmill") or "not installed",
         "python": platform.python_version(),
         "libraries": _versions(),
         "began": _instant(events[0].time) if events else None,
@@ -83,7 +83,7 @@ def _instant(time: float) -> str:
 
 
 @cache
-def _installed(name: str) -> str | None:
+def installed(name: str) -> str | None:
     """Return the version of a package; a folder of code that is not installed has none."""
     try:
         return version(name)
@@ -92,7 +92,7 @@ def _installed(name: str) -> str | None:
 
 
 def _versions() -> dict[str, str]:
-    found = {name: _installed(name) for name in _LIBRARIES}
+    found = {name: installed(name) for name in _LIBRARIES}
     return {name: one for name, one in found.items() if one}
 
 

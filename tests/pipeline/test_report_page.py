@@ -196,6 +196,7 @@ def test_code_that_is_not_installed_writes_reports_too(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(made_module, "version", version_of)
+    monkeypatch.setattr(made_module, "installed", made_module.installed.__wrapped__)
     run, file, _ = finished
     assert made_of(file, run)["shardmill"] == "not installed"
     assert made_of(file, run)["libraries"] == {}

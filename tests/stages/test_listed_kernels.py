@@ -5,7 +5,7 @@ from itertools import chain
 
 from numba.core.dispatcher import Dispatcher
 
-from tests.kernels import listed, read, written
+from tests.listed_kernels import listed, read, written
 
 
 def test_every_kernel_of_the_list_is_one_of_its_module() -> None:
@@ -15,7 +15,7 @@ def test_every_kernel_of_the_list_is_one_of_its_module() -> None:
         if not isinstance(getattr(importlib.import_module(module), kernel, None), Dispatcher):
             past.append(name)
     assert not past, (
-        "take them out of tests/kernels.json, or write it anew: python -m tests.kernels --write"
+        "take them out of the list, or write it anew: python -m tests.listed_kernels --write"
     )
 
 

@@ -1,7 +1,7 @@
-"""Kernels that tests call, compiled before the tests: by the types of tests/kernels.json.
+"""Kernels that tests call, compiled before the tests: by the types of tests/listed_kernels.json.
 
-    python -m tests.kernels            compile them, on all cores
-    python -m tests.kernels --write    write the list anew, of what is compiled in this tree
+    python -m tests.listed_kernels            compile them, on all cores
+    python -m tests.listed_kernels --write    write the list anew, of what is compiled in this tree
 
 A kernel is compiled for each choice of types that it is called with, which takes a tenth of a second to
 some seconds, and is kept on disk. What is not listed is compiled by the first test that calls it. So
@@ -24,7 +24,7 @@ from numba.core.dispatcher import Dispatcher
 
 import stages
 
-LISTED = Path(__file__).with_name("kernels.json")
+LISTED = Path(__file__).with_name("listed_kernels.json")
 """The types of the arguments that each kernel is called with: of a tuple a list, led by its class."""
 _SCALARS = types.Integer, types.Float, types.Boolean
 
@@ -135,7 +135,7 @@ def main(given: Sequence[str]) -> None:
     if past:
         sys.stderr.write(
             f"{LISTED}: {len(past)} choices of types that the code has no more, as {past[0]}. After a "
-            "whole run of the tests, `python -m tests.kernels --write` writes the list anew\n"
+            "whole run of the tests, `python -m tests.listed_kernels --write` writes the list anew\n"
         )
 
 

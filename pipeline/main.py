@@ -12,6 +12,7 @@ import sys
 import warnings
 from typing import NoReturn, TextIO
 
+from pipeline.system.collecting import collect_rarely
 from pipeline.system.fatal_signals import end_at_fatal_signals
 from pipeline.system.standard_streams import prepare_standard_streams
 from pipeline.system.stopping import held_signals
@@ -21,6 +22,7 @@ def main() -> NoReturn:
     """Run the command line; a signal at any moment ends it in order, every error is one line."""
     prepare_standard_streams()
     end_at_fatal_signals()
+    collect_rarely()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
     with held_signals() as signals:

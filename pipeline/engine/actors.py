@@ -23,6 +23,7 @@ from pipeline.engine.memory import WORKER
 from pipeline.engine.schedule import Item
 from pipeline.engine.tasks import Worker
 from pipeline.state.commits import Outcome
+from pipeline.system.collecting import collect_rarely
 from stages.errors import ShardmillError, Stopped
 
 START_SECONDS = 120.0
@@ -36,6 +37,10 @@ class LostError(Exception):
 
 class RayWorker(Worker):
     """A worker as a Ray actor."""
+
+    def __init__(self, root: Path, temporary: Path) -> None:
+        collect_rarely()  # most of the program is imported by the first tasks
+        super().__init__(root, temporary)
 
     def hello(self) -> tuple[str, int]:
         """Return the digest of the code that this process imported, and the process."""

@@ -1,0 +1,46 @@
+"""When Python looks for garbage: not all the time while the program is imported."""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.actors import RayWorker
+from pipeline.system.collecting import OBJECTS
+
+COUNTED = """
+import gc, os, sys
+looks = []
+gc.callbacks.append(lambda phase, info: looks.append(phase))
+end = os._exit
+os._exit = lambda code: (print(looks.count("start"), flush=True), end(code))
+sys.argv = ["shardmill", "status", sys.argv[1]]
+from pipeline.main import main
+main()
+"""
+
+
+@pytest.fixture
+def as_python_begins() -> Iterator[None]:
+    """Let Python look for garbage as often as it does by itself."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_a_command_is_imported_with_few_looks(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED, tmp_path / "none"], capture_output=True, text=True, check=False
+    )
+    assert "none" in done.stderr
+    assert 0 < int(done.stdout.splitlines()[-1]) < 60, "it was 300 with what Python does by itself"
+
+
+@pytest.mark.usefixtures("as_python_begins")
+def test_a_worker_on_ray_looks_rarely(tmp_path: Path) -> None:
+    RayWorker(tmp_path, tmp_path)
+    assert gc.get_threshold()[0] == OBJECTS

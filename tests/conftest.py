@@ -27,7 +27,6 @@ from pipeline.run_file.config import RunFile
 from pipeline.session import opening
 from pipeline.session.session import RunRequest, run_session
 from pipeline.steps.dedup import semantic
-from pipeline.system.collecting import collect_rarely
 from stages.dedup import encoders
 from stages.dedup.encoders import EmbedTexts
 from stages.filtering import language
@@ -73,10 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection() -> Generator[None, object, object]:
     """Let the garbage collector pass over modules and tests, a million objects that stay to the end.
 
-    They are a tenth of the CPU time of all tests, if it looks at them again and again. Torch and others
-    come later, with the tests.
+    They are a tenth of the CPU time of all tests, if it looks at them again and again.
     """
-    collect_rarely()
     gc.disable()
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""Collecting: when Python looks for garbage, that is for objects that hold each other and nobody else does."""
+"""Collecting: when Python looks for garbage, objects that hold each other and that nobody else holds."""
 
 import gc
 

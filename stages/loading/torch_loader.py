@@ -215,7 +215,7 @@ class Loader(Generic[Walked]):
         try:
             yield
         except EOFError as error:
-            self._loader = None
+            self._end_workers()
             if not self._num_workers:
                 raise
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -224,7 +224,7 @@ class Loader(Generic[Walked]):
                 f" this process may have {limit:,} (ulimit -n): raise the limit, or set num_workers=0"
             ) from error
         except BaseException:  # Ctrl-C ends the workers too
-            self._loader = None
+            self._end_workers()
             raise
 
     def close(self) -> None:
@@ -234,6 +234,10 @@ class Loader(Generic[Walked]):
         Lightning do, torch then waits 5 s for each worker.
         """
         self._loop += 1
+        self._end_workers()
+
+    def _end_workers(self) -> None:
+        """End the workers now, and not when torch's loader is collected: then it waits 5 s for each."""
         running = getattr(self._loader, "_iterator", None)  # torch's, where workers stay
         if running is not None:
             running._shutdown_workers()  # noqa: SLF001  # a loop that somebody holds would keep them

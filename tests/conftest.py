@@ -36,7 +36,7 @@ from tests.campaign import FULL, examples
 from tests.known_tokenizers import tokenizers_known
 from tests.made_once import MadeOnce
 from tests.material import signed_evidence
-from tests.seconds import Seconds
+from tests.seconds import Seconds, listed
 
 _LONG = {"ray_session", "reference", "followed"}
 """Fixtures that take seconds."""
@@ -83,9 +83,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what needs Ray or a run made for many tests; leave out what only a campaign does."""
+    """Mark as slow what needs Ray, a run made for many tests, or time; leave out what a campaign does."""
+    slow = listed()
     for item in items:
-        if _LONG & set(getattr(item, "fixturenames", ())):
+        if item.nodeid in slow or _LONG & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
     if not FULL:
         left_out = [item for item in items if item.get_closest_marker("campaign")]

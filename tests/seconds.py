@@ -17,10 +17,10 @@ from statistics import median
 import pytest
 
 SLOW = Path(__file__).with_name("slow.json")
-"""Seconds of the tests that take a second or more."""
+"""Seconds of the tests that take half a second or more."""
 CACHED = "tiers/seconds"
 """Under which the cache of pytest keeps what was noted."""
-LEAST, _GROWTH, _ROOM = 1.0, 2.0, 1.0
+LEAST, _GROWTH, _ROOM = 0.5, 2.0, 1.0
 """Seconds from which a test is slow; how many times those of the list it may take; seconds besides."""
 _ENOUGH = 0.8
 """The part of the listed tests that must have run, or it was no whole run."""
@@ -88,13 +88,13 @@ class Seconds:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep what the tests of a whole run cost, and fail if one has grown."""
-        listed: dict[str, float] = json.loads(SLOW.read_text("utf-8"))
-        whole = len(listed.keys() & self.known) >= _ENOUGH * len(listed)
+        slow = listed()
+        whole = len(slow.keys() & self.known) >= _ENOUGH * len(slow)
         if hasattr(session.config, "workerinput") or not whole:
             return
         if cache := getattr(session.config, "cache", None):
             cache.set(CACHED, {"all": self.known, "quick": sorted(self.quick)})
-        self.grown = list(grown(self.known, listed)) if listed else []
+        self.grown = list(grown(self.known, slow)) if slow else []
         if self.grown and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -104,19 +104,25 @@ class Seconds:
             terminalreporter.write_line(line, red=True)
 
 
-def grown(known: dict[str, float], listed: dict[str, float]) -> Iterator[str]:
+def listed() -> dict[str, float]:
+    """Return the slow list: CPU seconds of each test that is on it, by its id."""
+    found: dict[str, float] = json.loads(SLOW.read_text("utf-8"))
+    return found
+
+
+def grown(known: dict[str, float], slow: dict[str, float]) -> Iterator[str]:
     """Yield a line for each test that costs more than it may.
 
     Args:
         known: CPU seconds of each test of a whole run.
-        listed: those of the slow list.
+        slow: those of the slow list.
     """
-    both = listed.keys() & known
-    here = median(known[name] / listed[name] for name in both) if both else 1.0
+    both = slow.keys() & known
+    here = median(known[name] / slow[name] for name in both) if both else 1.0
     for name, seconds in sorted(known.items()):
-        may = here * (_GROWTH * listed.get(name, LEAST) + _ROOM)
+        may = here * (_GROWTH * slow.get(name, LEAST) + _ROOM)
         if seconds > may:
-            said = f"{listed[name]:.1f} s" if name in listed else "not there"
+            said = f"{slow[name]:.1f} s" if name in slow else "not there"
             yield (
                 f"SLOW: {name} takes {seconds:.1f} CPU s, and may take {may:.1f} on this machine "
                 f"(tests/slow.json: {said}). Make it cheaper, or a campaign; or accept it with "

@@ -83,7 +83,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what needs Ray, a run made for many tests, or time; leave out what a campaign does."""
+    """Mark as slow what needs Ray, a shared run, or time; leave out what only a campaign does."""
     slow = listed()
     for item in items:
         if item.nodeid in slow or _LONG & set(getattr(item, "fixturenames", ())):

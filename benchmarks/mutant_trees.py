@@ -25,7 +25,6 @@ from warm_python import LIBRARIES, Call, WarmPython
 LEFT_OUT = (".git", ".venv", "*-output", "*.egg-info", ".*_cache", ".hypothesis", "*.pyc")
 """Of the tree, for no test needs it."""
 _TREE = "tree"
-_EVER = 1e6
 KEYS = {"file", "old", "new", "tests", "equivalent"}
 
 
@@ -132,13 +131,14 @@ class SoundTree:
     Args:
         folder: the copy.
         work: gets the copies with mutants.
-        patience: seconds that any tests may take, besides five times what they take here.
+        patience: seconds that a test may take, at most twice as many before it is ended.
     """
 
     folder: Path
     work: Path
     patience: float
-    _seconds: dict[tuple[str, ...], float] = field(default_factory=dict)
+    _sound: set[tuple[str, ...]] = field(default_factory=set)
+    """Tests that pass here."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _learning: threading.Lock = field(default_factory=threading.Lock)
@@ -157,24 +157,23 @@ class SoundTree:
             for python in tree._warm:
                 python.close()
 
-    def seconds_of(self, tests: tuple[str, ...]) -> float:
-        """Return how long tests take without a mutant.
+    def require_pass(self, tests: tuple[str, ...]) -> None:
+        """Run tests without a mutant, once.
 
         Raises:
             BrokenError: they fail.
         """
         with self._learning:  # one at a time: they fill the caches of kernels that mutants are given
-            if tests not in self._seconds:
-                trial = self._run(self.folder, tests)
+            if tests not in self._sound:
+                trial = self.run(self.folder, tests)
                 if trial.noticed:
                     raise BrokenError(f"{' '.join(tests)}: {trial.by} fails without any mutant")
-                self._seconds[tests] = trial.seconds
-            return self._seconds[tests]
+                self._sound.add(tests)
 
     def passes(self, test: str) -> bool:
         """Say whether there is such a test, and whether it passes without a mutant."""
         try:
-            self.seconds_of((test,))
+            self.require_pass((test,))
         except BrokenError:
             return False
         return True
@@ -196,18 +195,19 @@ class SoundTree:
         finally:
             shutil.rmtree(folder.parent, ignore_errors=True)
 
-    def run(self, folder: Path, tests: tuple[str, ...]) -> Trial:
-        """Run tests on a copy until one fails, for as long as they may take.
+    def noticed(self, folder: Path, tests: tuple[str, ...]) -> Trial:
+        """Run tests on a copy with a mutant, and the one that fails without it too.
 
         Raises:
-            BrokenError: they fail without the mutant, too.
+            BrokenError: it fails there as well.
         """
-        trial = self._run(folder, tests, bounded=True)
+        trial = self.run(folder, tests)
         if trial.noticed:
-            self.seconds_of(trial.test)
+            self.require_pass(trial.test)
         return trial
 
-    def _run(self, folder: Path, tests: tuple[str, ...], *, bounded: bool = False) -> Trial:
+    def run(self, folder: Path, tests: tuple[str, ...]) -> Trial:
+        """Run tests on a copy until one fails, or takes longer than it may."""
         temporary = folder.parent / "t"
         temporary.mkdir()
         with self._lock:
@@ -219,14 +219,15 @@ class SoundTree:
             temporary,
             printed=temporary / "printed",  # a file: what outlives the tests may hold a pipe open
             failed=temporary / "failed",
+            running=temporary / "running",
             keep_bytecode=folder == self.folder,
         )
         python.begin(call)
         status = None
         try:
-            status = python.status(self.patience if bounded else _EVER)
-            if status is None:
-                status = python.status(5 * self.seconds_of(tests))
+            running = None
+            while status is None and running != (running := _read(call.running)):
+                status = python.status(self.patience)
         finally:
             python.end(running=status is None)
             trial = _trial(status, call, tests, time.monotonic() - begun)
@@ -236,12 +237,19 @@ class SoundTree:
         return trial
 
 
+def _read(path: Path) -> str:
+    """Return what is in a file; nothing if it is not there yet."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def _trial(status: int | None, call: Call, tests: tuple[str, ...], seconds: float) -> Trial:
     """Return what a call of pytest says of the tree."""
     if status == 0:
         return Trial(noticed=False, by="", seconds=seconds)
     if status is None:
-        return Trial(noticed=True, by=f"no end in {seconds:.0f} s", seconds=seconds, test=tests)
+        running = _read(call.running)
+        test = (running,) if running else tests
+        return Trial(noticed=True, by=f"no end of {running or 'imports'}", seconds=seconds, test=test)
     if call.failed.exists():
         failed = call.failed.read_text(encoding="utf-8")
         return Trial(noticed=True, by=failed, seconds=seconds, test=(failed,))

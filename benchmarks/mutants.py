@@ -7,8 +7,8 @@
 A line of the list is a mutant: {"file", "old", "new", "tests", "equivalent"}. `old` stands in the file
 exactly once; `new` is put in its place, in a copy of the tree. The test that noticed it the last time
 runs first, then those that are named, then the folder of tests that mirrors the file's, then, if asked
-for, all. A mutant is noticed if a test fails or the tests do not end, and the same test passes without
-the mutant. A mutant that changes nothing that a caller could see says so under `equivalent`: it is not
+for, all. A mutant is noticed if a test fails or does not end, and the same test passes without the
+mutant. A mutant that changes nothing that a caller could see says so under `equivalent`: it is not
 counted, and a test that notices it shows that the list is wrong.
 
 Results are kept, a line each, as they come: a call that was stopped goes on. A mutant is tried again if
@@ -50,7 +50,7 @@ class Result:
     tests: tuple[str, ...]
     """That ran last."""
     by: str
-    """The first test that failed, or that the tests did not end."""
+    """The first test that failed, or did not end."""
     seconds: float
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ def try_mutant(mutant: Mutant, tree: SoundTree, *, reach: Reach, last: str = "")
     trial, tried = Trial(noticed=False, by="", seconds=0.0), mutant.tests
     with tree.planted(mutant) as copy:
         for tests in dict.fromkeys(rounds):
-            trial, tried = tree.run(copy, tests), tests
+            trial, tried = tree.noticed(copy, tests), tests
             if trial.noticed:
                 break
     stamp = stamp_of(mutant, tree.folder)
@@ -216,7 +216,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=120.0,
         metavar="SECONDS",
-        help="tests end in this and five times what they take without a mutant [default: 120]",
+        help="no test takes longer than this without a mutant [default: 120]",
     )
     return parser.parse_args(given)
 

@@ -48,6 +48,7 @@ class Call:
         temporary: an empty folder for temporary files.
         printed: the file that gets what is printed.
         failed: the file that gets the id of what failed first: a test, or a module of tests.
+        running: the file that gets the id of the test that runs.
         keep_bytecode: whether compiled modules are kept beside their sources.
     """
 
@@ -56,6 +57,7 @@ class Call:
     temporary: Path
     printed: Path
     failed: Path
+    running: Path
     keep_bytecode: bool = False
 
 
@@ -108,16 +110,20 @@ def _serve(calls: "Connection[Any, Any]", libraries: Sequence[str]) -> None:
             calls.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-class _FirstFailure:
-    """A plugin of pytest that writes down what failed first."""
+class _Noted:
+    """A plugin of pytest that writes down what runs, and what failed first."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note the test that begins."""
+        self._call.running.write_text(nodeid, encoding="utf-8")
 
     def pytest_runtest_logreport(self, report: "Report") -> None:
         """Look at what came of a test."""
-        if report.failed and not self._path.exists():
-            self._path.write_text(report.nodeid, encoding="utf-8")
+        if report.failed and not self._call.failed.exists():
+            self._call.failed.write_text(report.nodeid, encoding="utf-8")
 
     pytest_collectreport = pytest_runtest_logreport
 
@@ -148,7 +154,7 @@ def _pytest(call: Call) -> None:
     try:
         import pytest  # noqa: PLC0415  # it is a library of the process that forked
 
-        status = int(pytest.main(list(call.arguments), plugins=[_FirstFailure(call.failed)]))
+        status = int(pytest.main(list(call.arguments), plugins=[_Noted(call)]))
     except BaseException:  # noqa: BLE001  # nothing above says what it is
         traceback.print_exc()
     finally:

@@ -35,6 +35,7 @@ DEMO ?= demo-output
 RUNS ?= $(DEMO)
 LOWEST ?= .venv-lowest
 WORKERS ?= $(shell nproc)
+QUICK ?= not slow and not long
 REACH = reach-output
 COMPARE = compare-output
 OUTPUTS = $(REACH) $(COMPARE) campaign-output clients-output figures-output gpu-check-output browser-output \
@@ -86,8 +87,8 @@ $(VENV)/.ready: $(VENV)/.small
 	@rm -r $(VENV)/compiled
 	@touch $@
 
-# Tests call kernels of every objective, filter and method with more types than that run; those of their list are
-# compiled on all cores, and while pip installs, if `make --jobs=2` is told of them.
+# Tests call kernels with more types than the run of setup does. Those of their list are compiled on all cores, with
+# `make --jobs=2 setup .venv/.kernels` while pip installs.
 $(VENV)/.kernels: $(VENV)/.ready
 	@echo "tests: the kernels that they call are compiled and kept"
 	@$(BIN)/python -m tests.listed_kernels
@@ -108,7 +109,7 @@ test: setup $(VENV)/.kernels
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; exit 1; }
 
 quick-test: setup $(VENV)/.kernels
-	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \
+	$(BIN)/python -m pytest --numprocesses auto -m '$(QUICK)' --hypothesis-profile quick \
 	  tests/stages tests/pipeline tests/docs
 
 # How much of the code the tests run; lines that only workers run are not seen.

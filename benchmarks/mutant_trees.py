@@ -11,6 +11,7 @@ the sound one, for whoever writes a file of the tree puts another in its place.
 import json
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ from warm_python import LIBRARIES, Call, WarmPython
 LEFT_OUT = (".git", ".venv", "*-output", "*.egg-info", ".*_cache", ".hypothesis", "*.pyc")
 """Of the tree, for no test needs it."""
 _TREE = "tree"
+_QUIETLY = ("-x", "-q", "-p", "no:cacheprovider", "--assert", "plain")
+_IMPORTS = 60.0
+"""Seconds that pytest may take besides, until it runs the first test."""
 KEYS = {"file", "old", "new", "tests", "equivalent"}
 
 
@@ -131,7 +135,7 @@ class SoundTree:
     Args:
         folder: the copy.
         work: gets the copies with mutants.
-        patience: seconds that a test may take, at most twice as many before it is ended.
+        patience: seconds that a test may take.
     """
 
     folder: Path
@@ -139,6 +143,8 @@ class SoundTree:
     patience: float
     _sound: set[tuple[str, ...]] = field(default_factory=set)
     """Tests that pass here."""
+    _broken: set[str] = field(default_factory=set)
+    """Tests that fail here, and are left out."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _learning: threading.Lock = field(default_factory=threading.Lock)
@@ -196,14 +202,23 @@ class SoundTree:
             shutil.rmtree(folder.parent, ignore_errors=True)
 
     def noticed(self, folder: Path, tests: tuple[str, ...]) -> Trial:
-        """Run tests on a copy with a mutant, and the one that fails without it too.
+        """Run tests on a copy with a mutant, without those that fail without it too.
 
         Raises:
-            BrokenError: it fails there as well.
+            BrokenError: all of them do.
         """
-        trial = self.run(folder, tests)
-        if trial.noticed:
-            self.require_pass(trial.test)
+        broken: BrokenError | None = None
+        while (trial := self.run(folder, tests)).noticed:
+            try:
+                self.require_pass(trial.test)
+            except BrokenError as error:
+                if broken and trial.test == tests:  # none is left
+                    raise broken from error
+                broken = error
+                self._broken.update(trial.test)
+                print(f"left out: {error}", file=sys.stderr, flush=True)
+            else:
+                break
         return trial
 
     def run(self, folder: Path, tests: tuple[str, ...]) -> Trial:
@@ -215,7 +230,7 @@ class SoundTree:
         begun = time.monotonic()
         call = Call(
             folder,
-            ("-x", "-q", "-p", "no:cacheprovider", "--assert", "plain", *tests),
+            (*_QUIETLY, *(f"--deselect={test}" for test in sorted(self._broken)), *tests),
             temporary,
             printed=temporary / "printed",  # a file: what outlives the tests may hold a pipe open
             failed=temporary / "failed",
@@ -225,9 +240,11 @@ class SoundTree:
         python.begin(call)
         status = None
         try:
-            running = None
-            while status is None and running != (running := _read(call.running)):
-                status = python.status(self.patience)
+            running, since = "", begun
+            while status is None and time.monotonic() < since + self.patience + (not running) * _IMPORTS:
+                status = python.status(min(1.0, self.patience))
+                if running != (running := _read(call.running)):
+                    since = time.monotonic()
         finally:
             python.end(running=status is None)
             trial = _trial(status, call, tests, time.monotonic() - begun)

@@ -6,11 +6,13 @@ functions, numbers and types of other modules, and a pull or an upgrade may chan
 cache is trusted while all of these sources keep their content.
 """
 
+import fcntl
 import importlib
+import os
 import re
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -107,8 +109,20 @@ class _CachedCode(IndexDataCacheFile):  # type: ignore[misc]
         return overloads
 
     def save(self, key: object, data: object) -> None:
-        with suppress(OSError):  # a full disk: the code is compiled, and is only not kept
+        """Keep code, one process at a time: two could use one file, and load each other's code."""
+        with suppress(OSError), _locked(self._cache_path):  # a full disk: the code is only not kept
             super().save(key, data)
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Hold the lock of a folder."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 @cache

@@ -83,11 +83,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what needs Ray, a shared run, or time; leave out what only a campaign does."""
-    slow = listed()
+    """Mark what needs Ray, a shared run, or time; leave out what only a campaign does."""
+    long = listed()
     for item in items:
-        if item.nodeid in slow or _LONG & set(getattr(item, "fixturenames", ())):
+        if _LONG & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+        if item.nodeid in long:
+            item.add_marker(pytest.mark.long)
     if not FULL:
         left_out = [item for item in items if item.get_closest_marker("campaign")]
         if left_out:

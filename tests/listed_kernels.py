@@ -5,7 +5,7 @@
 
 A kernel is compiled for each choice of types that it is called with, which takes a tenth of a second to
 some seconds, and is kept on disk. What is not listed is compiled by the first test that calls it. So
-after a change to kernels a whole run (`make test`) comes first, and then `--write`.
+after a change to kernels, first a whole run (`make test`) in a fresh clone, and there `--write`.
 """
 
 import importlib
@@ -27,13 +27,15 @@ import stages
 LISTED = Path(__file__).with_name("listed_kernels.json")
 """The types of the arguments that each kernel is called with: of a tuple a list, led by its class."""
 _SCALARS = types.Integer, types.Float, types.Boolean
+_PAST = KeyError, AttributeError, ImportError, TypeError, ValueError, NumbaError
+"""What comes of a kernel, or of types, that the code no longer has."""
 
 
 def written(of: types.Type) -> str | list[Any]:
     """Return a type as the list has it.
 
     Raises:
-        ValueError: only a kernel within another is called with such.
+        ValueError: it is a number known to the compiler, which only kernels within others get.
     """
     match of:
         case types.Array(aligned=True):
@@ -42,10 +44,12 @@ def written(of: types.Type) -> str | list[Any]:
             kind = getattr(of, "instance_class", None)
             name = f"{kind.__module__}:{kind.__qualname__}" if kind else ""
             return [name, *map(written, of)]
+        case types.Literal():
+            raise ValueError(of)
         case _ if type(of) in _SCALARS:
             return str(of)
         case _:
-            raise ValueError(of)
+            raise NotImplementedError(of)
 
 
 def read(text: str | list[Any]) -> types.Type:
@@ -95,9 +99,9 @@ def listed() -> dict[str, list[list[Any]]]:
 
 def write_list() -> int:
     """Write the list; return how many choices of types it has."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, set[str]] = {}
     for name, chosen in _compiled():
-        found.setdefault(name, []).append(json.dumps(chosen))
+        found.setdefault(name, set()).add(json.dumps(chosen))
     lines = (
         f'"{name}": [\n  ' + ",\n  ".join(sorted(choices)) + "\n ]"
         for name, choices in sorted(found.items())
@@ -107,14 +111,13 @@ def write_list() -> int:
 
 
 def compile_module(module: str, chosen_of: dict[str, list[list[Any]]]) -> list[str]:
-    """Compile the kernels of a module as listed; return what the list has and the code has no more."""
+    """Compile the kernels of a module as listed; return what is listed and no longer in the code."""
     past = []
-    kernels = _kernels(module)
     for name, choices in chosen_of.items():
         for chosen in choices:
             try:
-                kernels[name].compile(tuple(map(read, chosen)))
-            except (KeyError, AttributeError, ImportError, NumbaError):
+                _kernels(module)[name].compile(tuple(map(read, chosen)))
+            except _PAST:
                 past.append(f"{module}:{name} {json.dumps(chosen)}")
     return past
 
@@ -128,13 +131,13 @@ def main(given: Sequence[str]) -> None:
     for name, choices in listed().items():
         module, _, kernel = name.partition(":")
         by_module.setdefault(module, {})[kernel] = choices
-    with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as pool:
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("fork")) as pool:
         past = [
             line for found in pool.map(compile_module, by_module, by_module.values()) for line in found
         ]
     if past:
         sys.stderr.write(
-            f"{LISTED}: {len(past)} choices of types that the code has no more, as {past[0]}. After a "
+            f"{LISTED}: {len(past)} choices of types are no longer in the code, as {past[0]}. After a "
             "whole run of the tests, `python -m tests.listed_kernels --write` writes the list anew\n"
         )
 

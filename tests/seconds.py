@@ -1,10 +1,10 @@
 """What each test costs, and the list of slow ones, which do not grow unseen.
 
 A whole run (`make test`) notes the CPU seconds of every test, and compares those of slow ones with the
-list. It fails if one takes more than twice what the list says, or if one that is not there takes as long
-as one that is. Machines differ: what the list says is multiplied by how much longer its tests take here,
-in the median. What a fixture of the whole session takes is nobody's. `benchmarks/tiers.py` shows what is
-noted, and writes the list.
+list. It fails if one takes more than twice what the list says and half a second, or if one that is not
+there takes a second and a half. Machines differ: what the list says is multiplied by how much longer its
+tests take here, in the median. What a fixture of the whole session takes is nobody's.
+`benchmarks/tiers.py` shows what is noted, and writes the list.
 """
 
 import json
@@ -20,7 +20,7 @@ SLOW = Path(__file__).with_name("slow.json")
 """Seconds of the tests that take half a second or more."""
 CACHED = "tiers/seconds"
 """Under which the cache of pytest keeps what was noted."""
-LEAST, _GROWTH, _ROOM = 0.5, 2.0, 1.0
+LEAST, _GROWTH, _ROOM = 0.5, 2.0, 0.5
 """Seconds from which a test is slow; how many times those of the list it may take; seconds besides."""
 _ENOUGH = 0.8
 """The part of the listed tests that must have run, or it was no whole run."""
@@ -61,7 +61,8 @@ class Seconds:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Count all of a test but what is made for the session."""
-        item.user_properties.append(("quick", not item.get_closest_marker("slow")))
+        slow = item.get_closest_marker("slow") or item.get_closest_marker("long")
+        item.user_properties.append(("quick", not slow))
         self._begun, self._shared, self._cost = _cpu(), 0.0, 0.0
         return (yield)
 
@@ -90,14 +91,12 @@ class Seconds:
         """Keep what the tests of a whole run cost, and fail if one has grown."""
         slow = listed()
         whole = len(slow.keys() & self.known) >= _ENOUGH * len(slow)
-        if hasattr(session.config, "workerinput") or not whole:
+        traced = session.config.pluginmanager.has_plugin("_cov")  # some tests take four times as long
+        if hasattr(session.config, "workerinput") or not whole or traced:
             return
-        measured = session.config.pluginmanager.has_plugin(
-            "_cov"
-        )  # which makes some tests four times slower
         if cache := getattr(session.config, "cache", None):
             cache.set(CACHED, {"all": self.known, "quick": sorted(self.quick)})
-        self.grown = list(grown(self.known, slow)) if slow and not measured else []
+        self.grown = list(grown(self.known, slow)) if slow else []
         if self.grown and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 from typing_extensions import TypeVar
 
-from stages.errors import ConfigError
+from stages.errors import ConfigError, ShardmillError
 from stages.loading.arguments import whole_number
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch, ShardDataset, row_kernels
@@ -214,8 +214,12 @@ class Loader(Generic[Walked]):
         """Drop the workers if reading fails: one may have been killed in the middle of a message."""
         try:
             yield
+        except ShardmillError:  # it came whole from a worker, so all can be asked to end
+            with suppress(Exception):
+                self._end_workers()
+            raise
         except EOFError as error:
-            self._end_workers()
+            self._loader = None
             if not self._num_workers:
                 raise
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -224,7 +228,7 @@ class Loader(Generic[Walked]):
                 f" this process may have {limit:,} (ulimit -n): raise the limit, or set num_workers=0"
             ) from error
         except BaseException:  # Ctrl-C ends the workers too
-            self._end_workers()
+            self._loader = None
             raise
 
     def close(self) -> None:
@@ -237,11 +241,16 @@ class Loader(Generic[Walked]):
         self._end_workers()
 
     def _end_workers(self) -> None:
-        """End the workers now, and not when torch's loader is collected: then it waits 5 s for each."""
-        running = getattr(self._loader, "_iterator", None)  # torch's, where workers stay
+        """End the workers now: if an error refers to torch's loader in a circle, it waits 5 s for each.
+
+        A worker that reads when it is asked to end is given 5 s for it too.
+        """
+        running, self._loader = (
+            getattr(self._loader, "_iterator", None),
+            None,
+        )  # torch's, with the workers
         if running is not None:
             running._shutdown_workers()  # noqa: SLF001  # a loop that somebody holds would keep them
-        self._loader = None
 
     def state_dict(self) -> WalkState:
         """Return the state, from which a loader of any number of workers and ranks continues."""

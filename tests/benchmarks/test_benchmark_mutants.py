@@ -77,7 +77,7 @@ def test_each_mutant_is_noticed_unnoticed_equivalent_or_without_end_and_counted_
         line("left > 0", "left >= 1", "whole numbers"),
         line("BASE = 1000", "BASE = 4", file="store/digits.py"),
     ]
-    assert call(tree, lines, "--patience", "1", "--jobs", "2", "--reach", "named") == 3
+    assert call(tree, lines, "--patience", "2", "--jobs", "2", "--reach", "named") == 3
     printed = capsys.readouterr().out
     assert "| store | 5 | 1 | 3 | 1 |" in printed
     assert "noticed 3 of 4 (75.0%); at least 95% must be" in printed
@@ -121,6 +121,17 @@ def test_tests_that_fail_without_a_mutant_teach_nothing(
     (tree / "tests/store/test_sums.py").write_text("def test_it():\n    assert False\n")
     assert call(tree, [line("number * 2", "number * 3")]) == 2
     assert "test_sums.py::test_it fails without any mutant" in capsys.readouterr().err
+
+
+def test_a_test_that_fails_without_a_mutant_is_left_out_beside_others(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = tree / "tests/store/test_sums.py"
+    test.write_text(f"def test_it():\n    assert False\n\n{TESTS}")
+    assert call(tree, [line("first + 1, left", "first + 2, left")]) == 0
+    said = capsys.readouterr()
+    assert "(tests/store/test_sums.py::test_a_sum_of_two_numbers)" in said.out
+    assert "left out: tests/store/test_sums.py::test_it" in said.err
 
 
 @pytest.mark.parametrize(

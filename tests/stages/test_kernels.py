@@ -1,12 +1,14 @@
 """Compiled code on disk is used only while every source that it rests on is the same."""
 
 import contextlib
+import fcntl
 import importlib
 import io
 import multiprocessing
 import os
 import shutil
 import sys
+import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -110,3 +112,17 @@ def test_code_of_a_type_that_is_gone_is_not_used(house: Path) -> None:
     answer(house)
     rewrite(house, "Pair", "Couple")
     assert [answer(house), answer(house)] == [[7, 0], [7, 1]]
+
+
+def test_code_is_kept_by_one_process_at_a_time(tmp_path: Path) -> None:
+    """Two that read the list of what is kept at once would choose one name for two files."""
+    cache = stages.kernels._CachedCode(str(tmp_path), "kernel", "stamp")  # noqa: SLF001  # numba makes it
+    opened = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(opened, fcntl.LOCK_EX)
+    saving = threading.Thread(target=cache.save, args=("key", "code"))
+    saving.start()
+    saving.join(0.2)
+    assert cache.load("key") is None
+    os.close(opened)
+    saving.join()
+    assert cache.load("key") == "code"

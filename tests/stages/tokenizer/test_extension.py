@@ -21,6 +21,7 @@ from stages.tokenizer.extension.drift import Drift
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.kinds import extendable
 from stages.tokenizer.extension.learning import (
+    LONGEST,
     NewPiece,
     OldPieces,
     PieceLearner,
@@ -230,14 +231,15 @@ def test_counts_are_those_of_counting_anew_after_every_merge(words: list[list[in
         words = [merged(word, pair, symbol) for word in words]
 
 
-def learned(words: list[str], wanted: int, **rules: bool) -> list[NewPiece]:
+def learned(words: list[str], wanted: int, longest: int = LONGEST, **rules: bool) -> list[NewPiece]:
     """Return pieces learned from words of the letters a, b and c, and of a character without a piece."""
     letters = {"a": 0, "b": 1, "c": 2, "\ud55c": 3}
     symbols = np.array([letters[one] for word in words for one in word], np.int32)
     sizes = np.array(list(map(len, words)), np.int64)
     old = OldPieces([b"a", b"b", b"c"], ["\ud55c".encode()], {b"bc"}, **{"joins": True, **rules})
     weights = np.array([[1, 0]] * len(words), np.int64)
-    return PieceLearner(old, SymbolWords(symbols, sizes, weights), PieceLimits()).learn(wanted)
+    limits = PieceLimits(longest)
+    return PieceLearner(old, SymbolWords(symbols, sizes, weights), limits).learn(wanted)
 
 
 def test_a_character_comes_before_the_pairs_that_it_is_in() -> None:
@@ -245,6 +247,15 @@ def test_a_character_comes_before_the_pairs_that_it_is_in() -> None:
     assert [piece.content.decode() for piece in found] == ["\ud55c", "ab", "\ud55ca"]
     assert [piece.is_character for piece in found] == [True, False, False]
     assert [piece.times for piece in found] == [3, 4, 3]
+
+
+def test_no_piece_has_more_characters_than_the_longest_may_have() -> None:
+    for longest in (2, 3):
+        found = learned(["ab\ud55cab\ud55c"] * 5, 9, longest)
+        assert max(len(piece.content.decode()) for piece in found) == longest
+    assert "ab\ud55cab\ud55c".encode() in {
+        piece.content for piece in learned(["ab\ud55cab\ud55c"] * 5, 9)
+    }
 
 
 def test_no_piece_is_what_a_special_one_is() -> None:

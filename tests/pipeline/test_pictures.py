@@ -1,0 +1,56 @@
+"""Pictures of the report: there is a bar for each number, as long as the number says."""
+
+import re
+from typing import Any
+
+import pytest
+
+from pipeline.report.pictures import length_bars, similarity_bars, step_times
+
+BAR = re.compile(r'<rect x="([\d.]+)" y="\d+" width="([\d.]+)"')
+
+
+def bars_of(picture: str) -> list[tuple[float, float]]:
+    """Return where each bar begins, and how wide it is."""
+    return [(float(left), float(width)) for left, width in BAR.findall(picture)]
+
+
+def test_each_step_has_a_bar_from_its_begin_to_its_end() -> None:
+    steps: Any = [
+        {"step": "ingest", "began": 0.0, "ended": 6.0, "cpu_seconds": 1_234.5},
+        {"step": "dedup", "began": 3.0, "ended": 12.0, "cpu_seconds": 0.25},
+    ]
+    picture = step_times(steps)
+    (first, long), (second, longer) = bars_of(picture)
+    assert second - first == pytest.approx(long / 2, abs=0.1)
+    assert longer == pytest.approx(long * 1.5, abs=0.1)
+    for said in (">ingest<", ">dedup<", ">1,234.5 CPU s<", ">0.2 CPU s<", ">12 s<"):
+        assert said in picture
+
+
+def test_each_length_has_a_bar_of_its_documents_and_one_of_its_tokens() -> None:
+    found: Any = {
+        "bins": [
+            {"least": 1, "most": 1, "documents": 1, "tokens": 1},
+            {"least": 2, "most": 1024, "documents": 3, "tokens": 4_999},
+        ]
+    }
+    picture = length_bars(found)
+    (_, few), (_, least), (_, most), (_, all_) = bars_of(picture)
+    assert most == pytest.approx(3 * few, abs=0.2)
+    assert all_ > most > few > least
+    for said in (">1<", ">2 to 1,024<", ">25.0%<", ">75.0%<", ">under 0.1%<", ">100.0%<"):
+        assert said in picture
+
+
+def test_similarity_has_a_bar_for_each_twentieth_and_a_mark_for_each_measured_point() -> None:
+    point = {"similarity": 0.75, "pairs": 12, "compared": 0.5}
+    found: Any = {"counts": [0] * 19 + [7], "bands": 4, "rows": 2, "threshold": 0.7, "measured": [point]}
+    picture = similarity_bars(found)
+    assert "12 pairs: 50% compared" in picture
+    without: Any = found | {"bands": None}
+    alone = similarity_bars(without)
+    assert len(re.findall("<path|<polygon", picture)) > len(re.findall("<path|<polygon", alone)) > 0
+    for said in ("chance of comparison", "threshold"):
+        assert said in picture
+        assert said not in alone

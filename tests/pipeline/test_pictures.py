@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.report.parity import draw_parity
 from pipeline.report.pictures import length_bars, similarity_bars, step_times
 
+MARK = re.compile(r'translate\(([\d.]+),(\d+)\)" d="([^"]+)" fill="([^"]+)"[^>]*><title>([^<]*)<')
 BAR = re.compile(r'<rect x="([\d.]+)" y="\d+" width="([\d.]+)"')
 
 
@@ -54,3 +56,25 @@ def test_similarity_has_a_bar_for_each_twentieth_and_a_mark_for_each_measured_po
     for said in ("chance of comparison", "threshold"):
         assert said in picture
         assert said not in alone
+
+
+def test_each_tokenizer_has_its_own_mark_in_the_legend_and_beside_each_language() -> None:
+    names = [f"t{number}" for number in range(7)]
+    rates = {name: {"parity": 1.0 + number / 4} for number, name in enumerate(names)}
+    comparison: Any = {
+        "reference": "eng",
+        "tokenizers": [{"name": name} for name in names],
+        "parallel": {"languages": {"eng": {name: {"parity": 1.0} for name in names}, "kor": rates}},
+    }
+    picture = draw_parity(comparison)
+    marks = MARK.findall(picture)
+    looks = {told: (shape, color) for _, _, shape, color, told in marks}
+    assert len({looks[name] for name in names}) == len(names)
+    assert len({looks[name][0] for name in names[:5]}) == 5, "the shapes tell the first ones apart"
+    for name, rate in rates.items():
+        assert looks[name] == looks[f"{name}, eng: 1.00"] == looks[f"{name}, kor: {rate['parity']:.2f}"]
+    at = {told: (float(x), int(y)) for x, y, _, _, told in marks}
+    korean = [at[f"{name}, kor: {rate['parity']:.2f}"] for name, rate in rates.items()]
+    assert korean == sorted(korean)
+    assert len({y for _, y in korean}) == 1
+    assert korean[0][1] > at["t0, eng: 1.00"][1], "who pays most is below"

@@ -173,6 +173,7 @@ class SoundTree:
             if tests not in self._sound:
                 trial = self.run(self.folder, tests)
                 if trial.noticed:
+                    self._broken.update(trial.test if trial.test != tests or len(tests) == 1 else ())
                     raise BrokenError(f"{' '.join(tests)}: {trial.by} fails without any mutant")
                 self._sound.add(tests)
 
@@ -207,15 +208,17 @@ class SoundTree:
         Raises:
             BrokenError: all of them do.
         """
-        broken: BrokenError | None = None
+        first: BrokenError | None = None
         while (trial := self.run(folder, tests)).noticed:
+            known = len(self._broken)
             try:
                 self.require_pass(trial.test)
             except BrokenError as error:
-                if broken and trial.test == tests:  # none is left
-                    raise broken from error
-                broken = error
-                self._broken.update(trial.test)
+                first = first or error
+                if (
+                    len(self._broken) == known or trial.test == tests
+                ):  # no single test fails, or none is left
+                    raise first from error
                 print(f"left out: {error}", file=sys.stderr, flush=True)
             else:
                 break

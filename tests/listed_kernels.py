@@ -49,7 +49,7 @@ def written(of: types.Type) -> str | list[Any]:
         case _ if type(of) in _SCALARS:
             return str(of)
         case _:
-            raise NotImplementedError(of)
+            raise TypeError(f"{of}: the list has no way to write this type")
 
 
 def read(text: str | list[Any]) -> types.Type:

@@ -106,9 +106,9 @@ class ClassCounts:
     bins: NDArray[np.int64] = field(repr=False)
     """(N,), ascending. Classes of weighted documents are many, and most of their bins are empty."""
     documents: NDArray[np.int64] = field(repr=False)
-    """(N,)."""
+    """(N,), none 0."""
     tokens: NDArray[np.int64] = field(repr=False)
-    """(N,)."""
+    """(N,). Each document has at least the token that closes it."""
 
 
 def bins_of(orders: NDArray[np.uint64]) -> NDArray[np.int64]:

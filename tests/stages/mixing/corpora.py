@@ -46,7 +46,7 @@ def counts_of(documents: Sequence[Document]) -> list[ClassCounts]:
 
 @st.composite
 def corpora(draw: st.DrawFn, levels: Sequence[int] = LEVELS) -> list[Document]:
-    """Return up to a few hundred documents; some classes have one, some have no token."""
+    """Return up to a few hundred documents of a token or more; some classes have one."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     longest = draw(st.sampled_from([1, 5, 1000]))
     documents = []
@@ -55,7 +55,7 @@ def corpora(draw: st.DrawFn, levels: Sequence[int] = LEVELS) -> list[Document]:
             for level in levels:
                 for _ in range(int(rng.choice([0, 1, 2, 30]))):
                     place = int(rng.integers(BINS)) if rng.random() < 0.7 else int(rng.integers(4))
-                    length = int(rng.integers(longest + 1))
+                    length = int(rng.integers(1, longest + 1))
                     documents.append(Document(source, language, level, place, length))
     return documents
 

@@ -21,7 +21,8 @@ NUMBER = r"([\d.,]*\d)"
 WAYS = {
     "share": rf"lower its share to {NUMBER}",
     "max_epochs": rf"raise (?:its max_epochs|max_epochs of sources? (.*?)) to {NUMBER}",
-    "total": rf"lower mix\.total_tokens to {NUMBER}",
+    "epochs": rf"lower its epochs to {NUMBER}",
+    "total": rf"(?:lower|set) mix\.total_tokens to {NUMBER}",
     "tolerance": rf"raise mix\.tolerance to {NUMBER}",
 }
 
@@ -45,7 +46,7 @@ def followed(message: str, way: str, mix: DatasetMix) -> DatasetMix | None:
         return mix.model_copy(update={"total_tokens" if way == "total" else way: value})
     names = re.findall(r"'(.*?)'", found[1] or "") if way == "max_epochs" else []
     sources = dict(mix.sources)
-    for name in names or re.findall(r"source '(.*?)' is to", message):
+    for name in names or re.findall(r"source '(.*?)' (?:is to|has)", message):
         changed = {**sources[name].model_dump(exclude_none=True), way: value}
         sources[name] = SourceMix.model_validate(changed)
     return mix.model_copy(update={"sources": sources})
@@ -61,7 +62,7 @@ def test_following_what_a_message_says_makes_the_plan_possible(
         message = refusal(documents, mix)
         if message is None:
             return
-        assert message.startswith("dataset 'd': mix: ")
+        assert re.match(r"dataset 'd': mix(\.total_tokens = [\d,]+)?: ", message)
         ways = (first, *sorted(WAYS))
         changed = next((new for way in ways if (new := followed(message, way, mix)) is not None), None)
         if changed is None:  # nothing but data or other documents helps

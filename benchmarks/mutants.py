@@ -125,6 +125,8 @@ def is_good(result: Result | None, tree: SoundTree, *, reach: Reach) -> bool:
 def campaign(mutants: Sequence[Mutant], tree: SoundTree, chosen: argparse.Namespace) -> list[Result]:
     """Try every mutant of which no good result is kept, several at a time; return all results.
 
+    One whose tests all fail without it too is left out, and named.
+
     Args:
         mutants: of the list.
         tree: a sound copy of the tree.
@@ -134,7 +136,7 @@ def campaign(mutants: Sequence[Mutant], tree: SoundTree, chosen: argparse.Namesp
     known = load_results(kept, mutants)
     waiting = [one for one in mutants if chosen.anew or not is_good(known.get(one), tree, reach=reach)]
     print(f"{len(mutants)} mutants, {len(waiting)} to try", flush=True)
-    results = dict(known)
+    results = {one: known[one] for one in set(mutants).difference(waiting)}
 
     def attempt(mutant: Mutant) -> Result:
         last = known.get(mutant)
@@ -144,6 +146,9 @@ def campaign(mutants: Sequence[Mutant], tree: SoundTree, chosen: argparse.Namesp
     with ThreadPoolExecutor(chosen.jobs) as pool:
         try:
             for done in as_completed([pool.submit(attempt, one) for one in waiting]):
+                if isinstance(problem := done.exception(), BrokenError):
+                    print(f"UNTRIED: {problem}", file=sys.stderr, flush=True)
+                    continue
                 result = results[done.result().mutant] = done.result()
                 word = "noticed" if result.noticed else "UNNOTICED"
                 print(f"{word}: {result} ({result.by})", flush=True)
@@ -152,7 +157,7 @@ def campaign(mutants: Sequence[Mutant], tree: SoundTree, chosen: argparse.Namesp
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return [results[one] for one in mutants]
+    return [results[one] for one in mutants if one in results]
 
 
 def table_of(results: Iterable[Result]) -> str:
@@ -237,6 +242,11 @@ def main(given: Sequence[str] | None = None) -> int:
         return 2
     text, passed = verdict_of(results)
     print(table_of(results), text, sep="\n")
+    if untried := len(mutants) - len(results):
+        print(
+            f"error: {untried} mutants untried: every test of them fails without them", file=sys.stderr
+        )
+        return 2
     return 0 if passed else 3
 
 

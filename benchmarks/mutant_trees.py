@@ -9,6 +9,7 @@ the sound one, for whoever writes a file of the tree puts another in its place.
 """
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -136,11 +137,13 @@ class SoundTree:
         folder: the copy.
         work: gets the copies with mutants.
         patience: seconds that a test may take.
+        budget: seconds after which no further test is begun.
     """
 
     folder: Path
     work: Path
     patience: float
+    budget: float = math.inf
     _sound: set[tuple[str, ...]] = field(default_factory=set)
     """Tests that pass here."""
     _broken: set[str] = field(default_factory=set)
@@ -152,11 +155,13 @@ class SoundTree:
 
     @classmethod
     @contextmanager
-    def copied(cls, root: Path, work: Path, *, patience: float) -> Iterator[Self]:
+    def copied(
+        cls, root: Path, work: Path, *, patience: float, budget: float = math.inf
+    ) -> Iterator[Self]:
         """Copy a tree with its caches of kernels, until the end."""
         folder = work / "000" / _TREE
         shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
-        tree = cls(folder, work, patience)
+        tree = cls(folder, work, patience, budget)
         try:
             yield tree
         finally:
@@ -225,7 +230,7 @@ class SoundTree:
         return trial
 
     def run(self, folder: Path, tests: tuple[str, ...]) -> Trial:
-        """Run tests on a copy until one fails, or takes longer than it may."""
+        """Run tests on a copy until one fails, or takes longer than it may, or all together do."""
         temporary = folder.parent / "t"
         temporary.mkdir()
         with self._lock:
@@ -243,14 +248,16 @@ class SoundTree:
         python.begin(call)
         status = None
         try:
-            running, since = "", begun
+            running, since, spent = "", begun, False
             while status is None and time.monotonic() < since + self.patience + (not running) * _IMPORTS:
                 status = python.status(min(1.0, self.patience))
                 if running != (running := _read(call.running)):
                     since = time.monotonic()
+                    if spent := status is None and since > begun + self.budget:
+                        break
         finally:
             python.end(running=status is None)
-            trial = _trial(status, call, tests, time.monotonic() - begun)
+            trial = _trial(0 if spent else status, call, tests, time.monotonic() - begun)
             shutil.rmtree(temporary, ignore_errors=True)
             with self._lock:
                 self._warm.append(python)

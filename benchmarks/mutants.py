@@ -19,6 +19,7 @@ than 95% are noticed.
 import argparse
 import hashlib
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -223,6 +224,13 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="no test takes longer than this without a mutant [default: 120]",
     )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="begin no further test of a mutant after this; it is unnoticed then [default: no bound]",
+    )
     return parser.parse_args(given)
 
 
@@ -234,7 +242,9 @@ def main(given: Sequence[str] | None = None) -> int:
         mutants = [one for one in mutants if chosen.only in one.file]
         with (
             tempfile.TemporaryDirectory(prefix="m-", ignore_cleanup_errors=True) as work,
-            SoundTree.copied(chosen.root, Path(work), patience=chosen.patience) as tree,
+            SoundTree.copied(
+                chosen.root, Path(work), patience=chosen.patience, budget=chosen.budget
+            ) as tree,
         ):
             results = campaign(mutants, tree, chosen)
     except BrokenError as error:

@@ -87,6 +87,18 @@ def test_each_mutant_is_noticed_unnoticed_equivalent_or_without_end_and_counted_
     assert before == {path: path.read_bytes() for path in tree.rglob("*.*")}
 
 
+def test_a_mutant_whose_tests_took_too_long_together_is_unnoticed(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = "import time\n\n\ndef test_first():\n    time.sleep(3)\n\n\n"
+    test = tree / "tests/store/test_sums.py"
+    test.write_text(f"{slow}{test.read_text()}")
+    lines = [line("first + 1, left", "first + 2, left")]
+    assert call(tree, lines, "--budget", "0.5", "--reach", "named") == 3
+    assert "UNNOTICED" in capsys.readouterr().out
+    assert call(tree, lines, "--reach", "named") == 0
+
+
 def test_results_are_kept_and_only_what_changed_is_tried_again(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,7 +68,9 @@ class WarmPython:
         """Start the process that forks, and that imports some libraries before."""
         fresh = multiprocessing.get_context("spawn")
         self._calls, theirs = fresh.Pipe()
-        self._process = fresh.Process(target=_serve, args=(theirs, libraries), daemon=True)
+        self._process = fresh.Process(
+            target=_serve, args=(theirs, libraries)
+        )  # tests have processes too
         self._process.start()
         self._group = 0
 

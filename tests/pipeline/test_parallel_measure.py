@@ -160,6 +160,10 @@ def test_tables_show_shares_of_the_whole_and_those_that_pay_most_first() -> None
         ("th", "1", "20.00%", "30", "30.00%", "20", "40.00%", "60.00%", "1.50", "", "25.00%"),
         ("2 others", "1", "20.00%", "10", "10.00%", "10", "20.00%", "20.00%", "1.00", "0.00%", ""),
     )
+    report["languages_before"] = {"en": 4, "a": 2, "b": 1, "gone": 5}
+    before = mix_table(report, 2)
+    assert before.headings[:2] == ("language", "before")
+    assert [row[:2] for row in before.rows] == [("en", "4"), ("th", "0"), ("2 others", "8")]
     own = {"tokens": 10.0, "parity": 1.0, "byte_fallback": 0.5, "uncovered_characters": 0.1}
     own |= {"tokens_per_text": 5.0, "tokens_per_word": 2.0, "tokens_per_character": 0.25}
     fairness: Any = {

@@ -1,0 +1,46 @@
+"""With `--json`, what a command found is all that it prints: one JSON text on standard output."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.report.clusters import print_clusters
+from pipeline.report.continued import print_continued
+from pipeline.report.exported import print_export, print_stages
+from pipeline.report.fate import print_fate
+from pipeline.report.forecast import print_forecast
+from pipeline.report.initial import print_init
+from pipeline.report.inspection import print_row
+from pipeline.report.sweep import print_sweep
+from pipeline.report.terminal import print_comparison, print_quick, print_report
+from pipeline.report.tokenizer_extension import print_extension
+from pipeline.report.tokenizers import print_tokenizers
+
+PRINTERS = (
+    print_clusters,
+    print_comparison,
+    print_continued,
+    print_export,
+    print_extension,
+    print_fate,
+    print_forecast,
+    print_init,
+    print_quick,
+    print_report,
+    print_row,
+    print_stages,
+    print_sweep,
+    print_tokenizers,
+)
+
+
+@pytest.mark.parametrize("printer", PRINTERS, ids=lambda printer: printer.__name__)
+def test_what_was_found_is_printed_as_it_is_and_alone(
+    printer: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"path": "ä \N{KATAKANA LETTER A}", "tokens": 12, "share": 0.25, "parts": [{"none": None}]}
+    printer(found, as_json=True)
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == found
+    assert printed.err == ""

@@ -180,8 +180,10 @@ def test_scarce_sources_are_repeated_no_more_than_the_shares_over_all_need() -> 
 def test_a_replayed_source_has_no_new_documents() -> None:
     documents = [Document("a", "en", 0, n, 100) for n in range(100)]
     documents += [Document("old", "en", 0, n, 100) for n in range(1000)]
+    absent = SourceMix(epochs=1_000)
     mix = DatasetMix(
-        sources={"a": SourceMix(epochs=1), "old": SourceMix(share=0.2)}, missing="leave_out"
+        sources={"a": SourceMix(epochs=1), "old": SourceMix(share=0.2), "absent": absent},
+        missing="leave_out",
     )
     later = Later({"a": 8_000, "old": 2_000}, frozenset({"old"}))
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))

@@ -18,7 +18,7 @@ import pytest
 from pipeline.commands.forecast import forecast_run
 from pipeline.inputs.sample import draw_sample
 from pipeline.report.forecast import print_forecast, require_room
-from pipeline.report.forecast_content import Forecast
+from pipeline.report.forecast_content import CutsForecast, Forecast
 from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
@@ -336,3 +336,10 @@ def test_it_is_printed_for_people(whole: Forecast, capsys: pytest.CaptureFixture
     assert "resources.memory has room for " in said
     assert "documents would be removed" in said
     assert "note: tokens are an upper bound" in said
+    assert "cuts: " not in said
+    cuts: CutsForecast = {"bytes": {"lines": 12_000, "substrings": 3_400}, "share": 0.25, "documents": 7}
+    line = "cuts: 25.0% of the text (lines 12 kB, substrings 3 kB), in 7 documents"
+    more = ", at least: what repeats outside of the sample comes on top"
+    for share, told in ((1.0, line), (0.5, line + more)):
+        print_forecast({**whole, "cuts": cuts, "share": share}, as_json=False)
+        assert told in capsys.readouterr().out.splitlines()

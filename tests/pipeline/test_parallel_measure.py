@@ -160,6 +160,8 @@ def test_tables_show_shares_of_the_whole_and_those_that_pay_most_first() -> None
         ("th", "1", "20.00%", "30", "30.00%", "20", "40.00%", "60.00%", "1.50", "", "25.00%"),
         ("2 others", "1", "20.00%", "10", "10.00%", "10", "20.00%", "20.00%", "1.00", "0.00%", ""),
     )
+    plain: Any = {"languages": [dict(list(languages[0].items())[:4])], "packing": {}}
+    assert mix_table(plain, 2).headings[-1] == "bytes/token"
     report["languages_before"] = {"en": 4, "a": 2, "b": 1, "gone": 5}
     before = mix_table(report, 2)
     assert before.headings[:2] == ("language", "before")

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from pipeline.report.packing import count_documents, packing_of
 from stages.packing.layout import Layout, Strategy
@@ -52,10 +53,10 @@ def report_of(run: Path) -> dict[str, Any]:
     return report
 
 
-def plainly(layout: Layout, documents: int) -> list[list[float]]:
-    """Count each document by a loop: tokens, padding, tokens behind cuts."""
+def plainly(layout: Layout, documents: int, losses: NDArray[np.uint8]) -> list[list[float]]:
+    """Count each document by a loop: tokens, padding, tokens behind cuts, losses, pieces without one."""
     homes: dict[int, int] = {}
-    found = [[0.0, 0.0, 0.0] for _ in range(documents)]
+    found = [[0.0] * 5 for _ in range(documents)]
     for row in range(layout.num_rows):
         some = range(layout.row_ptr[row], layout.row_ptr[row + 1])
         filled = sum(int(layout.length[n]) for n in some)
@@ -65,6 +66,9 @@ def plainly(layout: Layout, documents: int) -> list[list[float]]:
             sums, length = found[layout.doc[n]], int(layout.length[n])
             sums[0] += length
             sums[1] += (layout.row_length - filled) * length / filled
+            learned = int(losses[row, layout.start[n] : layout.start[n] + length].sum())
+            sums[3] += learned
+            sums[4] += not learned
     for row in range(layout.num_rows):
         for n in range(layout.row_ptr[row], layout.row_ptr[row + 1]):
             if homes[int(layout.doc[n])] != row:
@@ -74,20 +78,30 @@ def plainly(layout: Layout, documents: int) -> list[list[float]]:
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 @settings(deadline=None, derandomize=True, max_examples=examples(50))
-@given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=30), row_length=st.integers(2, 16))
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=30),
+    row_length=st.integers(2, 16),
+    every=st.integers(1, 20),
+)
 def test_documents_are_counted_as_a_plain_loop_counts(
-    strategy: Strategy, lengths: list[int], row_length: int
+    strategy: Strategy, lengths: list[int], row_length: int, every: int
 ) -> None:
     tokens = np.array(lengths, np.int64)
     whole = Ragged(np.arange(len(lengths) + 1), tokens)
     layout = PACKINGS[strategy].packer()(tokens, row_length=row_length, sentences=whole)
     segments = {name: np.asarray(getattr(layout, name), np.int64) for name in SEGMENT_COLUMNS}
     ids = np.zeros((layout.num_rows, row_length), np.uint16)
-    counted = count_documents(SegmentedRows(ids, segments), len(lengths))
-    expected = np.array(plainly(layout, len(lengths)))
+    losses = (np.arange(ids.size) % every == 0).astype(np.uint8).reshape(ids.shape)
+    counted = count_documents(SegmentedRows(ids, segments), len(lengths), loss_mask=losses)
+    expected = np.array(plainly(layout, len(lengths), losses))
     assert counted.tokens.tolist() == lengths
     assert np.allclose(counted.padding, expected[:, 1])
     assert counted.behind.tolist() == expected[:, 2].tolist()
+    assert counted.learned.tolist() == expected[:, 3].tolist()
+    assert counted.silent.tolist() == expected[:, 4].tolist()
+    unsaid = count_documents(SegmentedRows(ids, segments), len(lengths))
+    assert not unsaid.learned.any()
+    assert not unsaid.silent.any()
     padding = layout.num_rows * row_length - sum(lengths)
     assert abs(counted.padding.sum() - padding) < 1e-6
 

@@ -37,6 +37,18 @@ def test_ranges_are_read_as_they_were_written(ranges: Ranges, tmp_path: Path) ->
     assert cuts.ends.values.tolist() == [end for _, _, ends in ranges for end in ends]
 
 
+def test_of_documents_behind_others_what_is_cut_is_theirs(tmp_path: Path) -> None:
+    ranges: Ranges = [(1, [0], [9]), (5, [1, 6], [4, 8]), (7, [0], [5])]
+    cuts = read_cuts(written(tmp_path, ranges))
+    table = pa.table(
+        {"id": [5, 6, 7], "text": pa.array(["0123456789", "all", "01234"], pa.large_string())}
+    )
+    assert cuts.apply(table, 5).column("text").to_pylist() == ["04589", "all", ""]
+    assert cuts.apply(table, 2).column("text").to_pylist() == ["0123456789", "all", "01234"]
+    with pytest.raises(FormatError, match="a range of the cuts ends after its text"):
+        cuts.apply(table, 6)
+
+
 @pytest.mark.parametrize(
     "ranges",
     [

@@ -14,7 +14,7 @@ import sentencepiece
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.commands.tokenizer_sweep import SweepRequest, SweptSettings, sweep_tokenizers
+from pipeline.commands.tokenizer_sweep import SweepRequest, SweptSettings, _tokens, sweep_tokenizers
 from pipeline.report.sweep import SweepContent, print_sweep
 from pipeline.report.sweep_picture import draw_sweep
 from pipeline.session.session import RunRequest
@@ -231,3 +231,8 @@ def test_without_a_run_the_texts_are_made_in_a_temporary_folder(
     assert "Add alpha 1 to --alphas" in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.toml", "sweep.svg"]
     assert picture.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_tokens_of_all_text_follow_the_rate_of_each_language() -> None:
+    measured = {"en": {"tokens": 5, "bytes": 20}, "xx": {"tokens": 0, "bytes": 0}}
+    assert list(_tokens(measured, {"en": 400, "xx": 7, "de": 9})) == [100, 0]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import shardmill
+from pipeline.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -76,3 +77,25 @@ def test_pages_and_examples_name_no_internal_package() -> None:
 def test_the_functions_do_what_the_commands_do(reference: Path) -> None:
     row = shardmill.inspect(reference, "clm", row=1)
     assert row["dataset"] == "clm"
+
+
+def test_a_function_takes_by_default_what_its_command_takes() -> None:
+    called = [(one.name, one.callback) for one in app.registered_commands if one.callback]
+    commands = {name or callback.__name__: callback for name, callback in called}
+    named = {"export": "export_stages", "plan": "forecast"}
+    pairs = [(name, name) for name in commands if name in shardmill.__all__] + list(named.items())
+    compared = {}
+    for command, function in pairs:
+        both = [
+            {
+                name: one.default
+                for name, one in inspect.signature(either).parameters.items()
+                if one.default is not one.empty
+            }
+            for either in (commands[command], getattr(shardmill, function))
+        ]
+        for name in both[0].keys() & both[1].keys():
+            asked, given = (str(one[name] or "") for one in both)  # nothing: "", (), None, False, 0
+            assert asked == given, (command, function, name)
+            compared[function, name] = given
+    assert {("inspect", "split"), ("export", "epoch"), ("export_stages", "epoch")} <= compared.keys()

@@ -18,6 +18,7 @@ import torch
 
 import shardmill
 from pipeline.commands import export_texts
+from pipeline.commands.export_folder import read_summary
 from pipeline.steps.units import kept_groups
 from stages.errors import ConfigError, FormatError
 from stages.export.collator import collator
@@ -183,6 +184,10 @@ def test_the_texts_are_those_that_were_kept(run: Path, tmp_path: Path, format_: 
     assert len(rows) == len(wanted)
     assert f"{len(rows):,} documents" in report["contents"][0]
     assert {"text", "id", "own_id", "source", "language", "path", "position"} == rows[0].keys()
+    summary = read_summary(tmp_path / "out")
+    assert summary is not None
+    identity = summary.identity
+    assert (identity.format, identity.dataset, identity.epoch) == (format_, "", 0), "earlier ones go on"
     again = shardmill.export_texts(run, format_, tmp_path / "again")
     assert again["files"] == report["files"]
     assert shardmill.export_texts(run, format_, tmp_path / "out")["already"]

@@ -129,7 +129,11 @@ def test_a_run_passes_and_has_the_file_as_it_was(name: str, made: Path) -> None:
     files = {path.name for path in (made / "tokenizer").iterdir()}
     assert files == {kind, "special_ids.json", "parity.json"}
     assert (made / "tokenizer" / kind).read_bytes() == data_of(name)
-    special = json.loads((made / "tokenizer" / "special_ids.json").read_text())
+    written = (made / "tokenizer" / "special_ids.json").read_text()
+    special = json.loads(written)
+    assert written == json.dumps(special, indent=1) + "\n", (
+        "other bytes need another version of the step"
+    )
     for place in (made / "datasets").rglob("dataset.json"):
         manifest = read_manifest(place.parent)
         assert manifest.special_ids == special

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.commands.scaled_up import MeasuredSample, _languages, _steps
-from pipeline.inputs.sample import InputSample
+from pipeline.commands.scaled_up import MeasuredSample, _languages, _parts_of, _steps
+from pipeline.inputs.bundles import MEAN
+from pipeline.inputs.sample import InputSample, SourceSample
 from pipeline.steps.decode.sample import sampled_bytes
 
 TIMES = 3.0
+MOST = 4 << 20
+"""Bytes of text of a unit, at the most."""
 
 
 def test_steps_cost_as_much_more_as_they_look_at() -> None:
@@ -27,3 +30,35 @@ def test_steps_cost_as_much_more_as_they_look_at() -> None:
     found = {step["step"]: step["cpu_seconds"] for step in _steps(sample, run, scaled)}
     expected = {"ingest": 10 * TIMES, "tokenizer": 10 * 2.5, "decode": 8 * TIMES + 2 * more}
     assert found == pytest.approx(expected, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("largest_file", "stored", "expected"),
+    [
+        (
+            10_000,
+            100_000,
+            200_000,
+        ),  # small files are put together: here all, with two bytes of text a byte
+        (10_000, 10 << 20, MOST // MEAN),  # as many as share a unit
+        (1 << 20, 10 << 20, 2 << 20),  # a large file is one
+        (9 << 20, 10 << 20, MOST),
+    ],
+)
+def test_the_largest_unit_is_a_large_file_or_small_ones_together(
+    largest_file: int, stored: int, expected: int
+) -> None:
+    part = SourceSample("web", documents=10, text_bytes=2 * min(stored, 50_000))
+    drawn = InputSample(
+        parts=[part], stored=stored, taken=min(stored, 50_000), largest_file=largest_file
+    )
+    report: Any = {"languages": [], "tokenizer": None, "documents": {"kept": 10}}
+    run: Any = SimpleNamespace(
+        ingest=SimpleNamespace(unit_size=MOST),
+        packing=SimpleNamespace(shard_size=1 << 20, shards=None),
+        tokenizer=SimpleNamespace(train=SimpleNamespace(sample_size=1)),
+        resources=SimpleNamespace(keys_per_partition=7),
+    )
+    sample = MeasuredSample(drawn, report, report, by_library=0.0, disk={})
+    assert _parts_of(sample, run).unit == part.text_bytes
+    assert _parts_of(sample, run, whole=True).unit == pytest.approx(expected, abs=1)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.pieces import pieces_of
+from stages.tokenizer import encode
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.special import special_ids
@@ -44,6 +45,17 @@ def test_pieces_say_what_ids_decode_to(rule: Normalization) -> None:
         assert b"".join(pieces[i] for i in ids).decode() == tokenizer.normalise(text)
     assert [pieces[i] for i in special_ids().values()] == [b""] * len(special_ids())
     assert len(pieces) == tokenizer.vocab_size
+
+
+@pytest.mark.parametrize("batch", [8, 13])
+def test_long_lists_of_ids_are_decoded_in_parts_that_tear_no_character(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = tokenizer_of(Normalization.IDENTITY)
+    text = "the \U00010380\U0001f9ff of\u4dc0\u4dc1\u4dc2 and \u4dc3 " * 9
+    (ids,) = tokenizer.encode([text])
+    monkeypatch.setattr(encode, "_BATCH", batch)
+    assert tokenizer.decode([ids]) == [text]
 
 
 @BOTH

@@ -230,16 +230,6 @@ def test_a_text_without_a_place_to_cut_is_cut_all_the_same(
     assert tokenizer.encode_by_library([text])[0].tolist() == 3 * part != uncut, kind
 
 
-@pytest.mark.parametrize("batch", [8, 13])
-def test_long_lists_of_ids_are_decoded_in_parts_that_tear_no_character(
-    tokenizer: Tokenizer, batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "the \U00010380\U0001f9ff of\u4dc0\u4dc1\u4dc2 and \u4dc3 " * 9
-    (ids,) = tokenizer.encode([text])
-    monkeypatch.setattr(encode, "_BATCH", batch)
-    assert tokenizer.decode([ids]) == [text]
-
-
 def test_ids_are_the_librarys(tokenizer: Tokenizer, texts: list[str]) -> None:
     cleaned = [clean_text(text) for text in [*LITERALS, *texts]]
     found, library = tokenizer.encode(cleaned), tokenizer.encode_by_library(cleaned)

@@ -13,8 +13,6 @@ import pytest
 import zstandard
 
 from pipeline.commands.init import InitRequest, init_run_file
-from pipeline.init import defaults
-from pipeline.init.defaults import _memory, _power, _share
 from pipeline.init.fields import choose_fields
 from pipeline.report.initial import InitContent
 from pipeline.run_file.load import load_run_file
@@ -310,19 +308,6 @@ def test_fields_are_chosen_by_their_names_and_values() -> None:
     for records, expected in cases:
         found = choose_fields(records)
         assert (found.text, found.section, found.own_id, found.language) == expected
-
-
-def test_defaults_are_by_the_size_of_the_corpus() -> None:
-    assert [_share(one) for one in (0.5, 0.0123, 0.00001, 0.02)] == [0.1, 0.02, 0.001, 0.02]
-    assert [_power(one, 4, 64) for one in (0, 5, 8, 1000)] == [4, 8, 8, 64]
-
-
-@pytest.mark.parametrize(("machine", "gibibytes"), [(1, 1), (8, 6), (24, 18), (1_000, 64)])
-def test_a_run_may_hold_three_quarters_of_the_memory_in_bounds(
-    machine: int, gibibytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(defaults, "machine_memory", lambda: machine << 30)
-    assert _memory() == gibibytes << 30
 
 
 def test_a_large_compressed_file_is_looked_at_from_its_beginning(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.planning.generations import generations_of
+from pipeline.planning.generations import generations_of, number_of
 from stages.errors import ConfigError, FormatError
 
 
@@ -25,6 +25,20 @@ def found(output: Path, files: str) -> dict[str, str]:
         one.folder.name: "".join(sorted(key.removeprefix("s/") for key in one.files))
         for one in generations_of(output, every)
     }
+
+
+@pytest.mark.parametrize(
+    ("folder", "number"),
+    [
+        ("out/generations/0004", 4),
+        ("out/generations/0012", 12),
+        ("out/0004", 0),
+        ("out/generations/newest", 0),
+        ("generations", 0),
+    ],
+)
+def test_a_generation_has_the_number_of_its_folder(folder: str, number: int) -> None:
+    assert number_of(Path(folder)) == number
 
 
 def test_a_run_that_is_not_finished_is_of_all_files(tmp_path: Path) -> None:

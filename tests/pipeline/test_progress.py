@@ -138,6 +138,9 @@ def test_a_terminal_has_one_view_and_lines_of_what_is_done(monkeypatch: pytest.M
     assert "second [x]" in told
     assert re.search(r"2 of 9 steps done   memory 1 GiB of 8 GiB   (1 warning   )?0:00:0\d", told)
     assert told.count("warning: a thing") == 1
+    assert "   1 warning   0:00:" in progress._line_of_all()  # noqa: SLF001  # drawn again at its own time
+    progress.note("warning: another")
+    assert "   2 warnings   0:00:" in progress._line_of_all()  # noqa: SLF001
 
 
 def test_units_are_told_if_that_is_asked_for(small_corpus: Path, tmp_path: Path) -> None:

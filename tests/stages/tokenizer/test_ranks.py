@@ -116,7 +116,10 @@ def test_a_piece_has_the_pair_that_its_bytes_alone_come_to() -> None:
 def test_expressions_of_known_models_are_compiled_and_ids_are_their_own(name: str) -> None:
     known = ENCODINGS[name]  # type: ignore[index]
     data = byte_level_file(RankedPieces(BYTES, known.pattern, known.special_tokens), name=name)
-    assert byte_level_splits(json.loads(data)["pre_tokenizer"]) is not None
+    content = json.loads(data)
+    assert byte_level_splits(content["pre_tokenizer"]) is not None
+    whole = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    assert content["decoder"] == whole, "as transformers writes it; other bytes are another tokenizer"
     assert len(set(known.special_tokens.values())) == len(known.special_tokens)
     sizes = {"llama3": (256, 128_255), "llama4": (2048, 202_047), "o200k_harmony": (1090, 201_087)}
     if name in sizes:

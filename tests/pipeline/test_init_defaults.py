@@ -15,11 +15,9 @@ GIB = 1 << 30
 
 def source(**changes: Any) -> DraftSource:
     """Return a source of a corpus of a gibibyte."""
-    seen: dict[str, Any] = {"text_bytes": float(GIB), "documents": 1e6, "lengths": (4_000,)}
-    shape = {"name": "web", "format": "jsonl", "folder": Path(), "patterns": ("*.jsonl",)}
-    return DraftSource(
-        **(shape | {"files": 1, "size": GIB, "choice": FieldChoice("text")} | seen | changes)
-    )
+    seen: dict[str, Any] = {"text_bytes": float(GIB), "documents": 1e6, "lengths": (4_000,), **changes}
+    choice = FieldChoice("text")
+    return DraftSource("web", "jsonl", Path(), ("*.jsonl",), files=1, size=GIB, choice=choice, **seen)
 
 
 def chosen(*sources: DraftSource) -> Defaults:

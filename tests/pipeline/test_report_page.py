@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from importlib.metadata import PackageNotFoundError
 from itertools import pairwise
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
@@ -155,6 +157,23 @@ def test_similarities_are_those_of_the_table(finished: tuple[Path, RunFile, Any]
     assert found["clusters"] is not None
     assert sum(found["clusters"].values()) == len(set(clusters))
     assert report["similarity"] == found
+
+
+def test_without_near_duplicates_no_chance_is_measured(
+    finished: tuple[Path, RunFile, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, file, _ = finished
+    point: Any = {"similarity": 0.5, "pairs": 1, "compared": 1.0}
+    monkeypatch.setattr("pipeline.report.similarity.measured_curve", lambda *_: [point])
+    near = similarity_of(file, run)
+    shutil.copytree(run / "dedup", tmp_path / "dedup")
+    table = pq.read_table(run / "dedup" / "removed.parquet")
+    exact = table.filter(pc.equal(table["method"], "exact"))
+    pq.write_table(exact, tmp_path / "dedup" / "removed.parquet")
+    none = similarity_of(file, tmp_path)
+    assert near is not None
+    assert none is not None
+    assert (near["measured"], none["measured"]) == ([point], [])
 
 
 def test_a_row_of_each_dataset_is_drawn_with_what_the_model_is_to_find(

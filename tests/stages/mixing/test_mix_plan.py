@@ -146,6 +146,7 @@ def test_each_class_is_seen_as_often_as_asked_to_within_bins(
         error[pool] += taken.tokens - asked
         if asked == 0:
             assert taken.documents == 0
+        assert taken.begin == 0, "it is the first stage"
         assert taken.end - taken.begin <= BINS * ceil(source.most_epochs)
     for pool, off in error.items():
         assert abs(off) <= largest[pool] / 2 + 1e-3 + 1e-5 * plan.tokens

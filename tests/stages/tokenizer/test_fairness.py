@@ -18,19 +18,20 @@ def test_counts_add_up_field_by_field() -> None:
 
 def test_rates_are_as_written_out() -> None:
     counts = LanguageCounts(
-        pieces=1, bytes=30, characters=10, words=2, tokens=4, byte_tokens=3, uncovered=1
+        pieces=1, bytes=31, characters=11, words=3, tokens=7, byte_tokens=3, uncovered=1
     )
     assert rates_of(counts) == {
-        "bytes": 30,
-        "characters": 10,
-        "words": 2,
-        "tokens": 4,
-        "bytes_per_token": 7.5,
-        "characters_per_token": 2.5,
-        "tokens_per_word": 2.0,
-        "byte_fallback": 0.75,
-        "uncovered_characters": 0.1,
+        "bytes": 31,
+        "characters": 11,
+        "words": 3,
+        "tokens": 7,
+        "bytes_per_token": 4.4286,
+        "characters_per_token": 1.5714,
+        "tokens_per_word": 2.3333,
+        "byte_fallback": counts.byte_fallback,
+        "uncovered_characters": 0.090909,
     }
+    assert counts.byte_fallback == 0.428571
 
 
 def test_texts_are_counted_with_the_characters_that_are_written_as_bytes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
@@ -165,15 +165,17 @@ def test_without_near_duplicates_no_chance_is_measured(
     run, file, _ = finished
     point: Any = {"similarity": 0.5, "pairs": 1, "compared": 1.0}
     monkeypatch.setattr("pipeline.report.similarity.measured_curve", lambda *_: [point])
-    near = similarity_of(file, run)
     shutil.copytree(run / "dedup", tmp_path / "dedup")
     table = pq.read_table(run / "dedup" / "removed.parquet")
-    exact = table.filter(pc.equal(table["method"], "exact"))
-    pq.write_table(exact, tmp_path / "dedup" / "removed.parquet")
-    none = similarity_of(file, tmp_path)
-    assert near is not None
-    assert none is not None
-    assert (near["measured"], none["measured"]) == ([point], [])
+    measured = []
+    for method in ("exact", "minhash"):
+        rows = [row | {"method": method, "similarity": 0.9} for row in table.to_pylist()]
+        changed = pa.Table.from_pylist(rows, table.schema)
+        pq.write_table(changed, tmp_path / "dedup" / "removed.parquet")
+        found = similarity_of(file, tmp_path)
+        assert found is not None
+        measured.append(found["measured"])
+    assert measured == [[], [point]]
 
 
 def test_a_row_of_each_dataset_is_drawn_with_what_the_model_is_to_find(

@@ -135,7 +135,6 @@ def _search(  # noqa: PLR0913  # the tables of a kernel are arrays, not values
             for place in range(left):
                 ids[place] = ids[held - left + place]
                 begins[place] = begins[held - left + place]
-                ends[place] = ends[held - left + place]
             first += held - left
             held = left
     return len(rows), count

@@ -165,6 +165,15 @@ def test_whole_epochs_are_exact_beside_halves() -> None:
     ]
 
 
+def test_a_source_that_is_not_taken_is_there_beside_weights_of_another() -> None:
+    documents = made(("code", "en", 0, 9, 10), ("code", "en", 8, 9, 10), ("wiki", "en", 0, 9, 10))
+    mix = DatasetMix(sources={"code": SourceMix(), "wiki": SourceMix(epochs=0)})
+    plan = planned(documents, mix)
+    assert plan is not None
+    (wiki,) = (one for one in plan.classes if one.source == "wiki")
+    assert (wiki.begin, wiki.end, wiki.available_documents, wiki.documents) == (0, 0, 9, 0)
+
+
 def test_shares_and_epochs_are_met() -> None:
     documents = made(("code", "en", 0, 4000, 10), ("wiki", "en", 0, 4000, 7), ("news", "en", 0, 4000, 9))
     mix = DatasetMix(

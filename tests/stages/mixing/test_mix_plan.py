@@ -166,9 +166,10 @@ def test_whole_epochs_are_exact_beside_halves() -> None:
 
 
 def test_a_source_that_is_not_taken_is_there_beside_weights_of_another() -> None:
-    documents = made(("code", "en", 0, 9, 10), ("code", "en", 8, 9, 10), ("wiki", "en", 0, 9, 10))
-    mix = DatasetMix(sources={"code": SourceMix(), "wiki": SourceMix(epochs=0)})
-    plan = planned(documents, mix)
+    rows = [("code", "en", 0), ("code", "en", 8), ("news", "en", 0), ("wiki", "en", 0)]
+    documents = made(*((*row, 9, 10) for row in rows))
+    sources = {"code": SourceMix(), "news": SourceMix(), "wiki": SourceMix(epochs=0)}
+    plan = planned(documents, DatasetMix(sources=sources))
     assert plan is not None
     (wiki,) = (one for one in plan.classes if one.source == "wiki")
     assert (wiki.begin, wiki.end, wiki.available_documents, wiki.documents) == (0, 0, 9, 0)

@@ -2,7 +2,7 @@
 
 A whole run (`make test`) notes the CPU seconds of every test, and compares those of slow ones with the
 list. It fails if one takes more than twice what the list says and a second and a half, or if one that is
-not there takes two. Machines differ: what the list says is multiplied by how much longer its tests take
+not there takes 1.7 s. Machines differ: what the list says is multiplied by how much longer its tests take
 here, in the median. What a fixture of the whole session takes is nobody's.
 `benchmarks/tiers.py` shows what is noted, and writes the list.
 """
@@ -17,10 +17,10 @@ from statistics import median
 import pytest
 
 SLOW = Path(__file__).with_name("slow.json")
-"""Seconds of the tests that take a fifth of a second or more."""
+"""Seconds of the tests that take a tenth of a second or more."""
 CACHED = "tiers/seconds"
 """Under which the cache of pytest keeps what was noted."""
-LEAST, _GROWTH, _ROOM = 0.2, 2.0, 1.5
+LEAST, _GROWTH, _ROOM = 0.1, 2.0, 1.5
 """Seconds from which a test is slow; how many times those of the list it may take; seconds besides."""
 _ENOUGH = 0.8
 """The part of the listed tests that must have run, or it was no whole run."""

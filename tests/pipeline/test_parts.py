@@ -87,9 +87,10 @@ def test_a_worker_that_holds_the_stream_of_one_file_opens_the_next(tmp_path: Pat
     for name in "ab":
         path = tmp_path / f"{name}.jsonl.gz"
         path.write_bytes(gzip.compress(f'{{"text":"{name}"}}\n'.encode() * 500))
-        reading = Reading(workspace, part_of(workspace, path, 0))
+    for name, number in (("a", 0), ("b", 0), ("a", 1)):  # the stream of b is left at part 1 too
+        reading = Reading(workspace, part_of(workspace, tmp_path / f"{name}.jsonl.gz", number))
         assert {getattr(record, "text", None) for record in reading.records()} == {name}
-        assert reading.next == 1
+        assert reading.next == (None if number else 1)
 
 
 @pytest.mark.parametrize("reason", sorted(UNREADABLE))

@@ -104,14 +104,14 @@ demo: setup
 
 # Files in the order of their names: by the number of their tests the longest would come last.
 test: setup $(VENV)/.kernels
-	$(call pytest, --dist loadfile --no-loadscope-reorder)
+	$(call pytest, --dist loadfile --no-loadscope-reorder,)
 
 quick-test: setup $(VENV)/.kernels
-	$(call pytest, -m '$(QUICK)' --hypothesis-profile quick tests/stages tests/pipeline tests/docs)
+	$(call pytest,, -m '$(QUICK)' --hypothesis-profile quick tests/stages tests/pipeline tests/docs)
 
 # Tests that fail are run again with what pytest can say of an assertion, which it takes half a minute to prepare.
-pytest = $(BIN)/python -m pytest --numprocesses auto --assert plain $(1) || \
-  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; exit 1; }
+pytest = $(BIN)/python -m pytest --numprocesses auto --assert plain$(1)$(2) || \
+  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none$(2); exit 1; }
 
 # How much of the code the tests run; lines that only workers run are not seen.
 coverage: setup $(VENV)/.kernels

@@ -137,7 +137,7 @@ class SoundTree:
         folder: the copy.
         work: gets the copies with mutants.
         patience: seconds that a test may take.
-        budget: seconds after which no further test is begun.
+        budget: seconds of tests with a mutant after which no further one is begun.
     """
 
     folder: Path
@@ -248,19 +248,24 @@ class SoundTree:
         python.begin(call)
         status = None
         try:
-            running, since, spent = "", begun, False
+            running, since, ends, spent = "", begun, math.inf, False
             while status is None and time.monotonic() < since + self.patience + (not running) * _IMPORTS:
                 status = python.status(min(1.0, self.patience))
                 if running != (running := _read(call.running)):
                     since = time.monotonic()
-                    if spent := status is None and since > begun + self.budget:
+                    if ends == math.inf and folder != self.folder:
+                        ends = since + self.budget
+                    if spent := status is None and since > ends:
                         break
         finally:
             python.end(running=status is None)
-            trial = _trial(0 if spent else status, call, tests, time.monotonic() - begun)
-            shutil.rmtree(temporary, ignore_errors=True)
             with self._lock:
                 self._warm.append(python)
+        seconds = time.monotonic() - begun
+        trial = Trial(noticed=False, by=f"stopped after {seconds:.0f} s", seconds=seconds)
+        if not spent:
+            trial = _trial(status, call, tests, seconds)
+        shutil.rmtree(temporary, ignore_errors=True)
         return trial
 
 

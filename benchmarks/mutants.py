@@ -51,13 +51,18 @@ class Result:
     tests: tuple[str, ...]
     """That ran last."""
     by: str
-    """The first test that failed, or did not end."""
+    """The first test that failed, or did not end; of an unnoticed one, what stopped its tests."""
     seconds: float
 
     def __str__(self) -> str:
         """Return a line that says what was planted where."""
-        start, end = (" ".join(text.split()) for text in (self.mutant.old, self.mutant.new))
-        return f"{self.mutant.file}: {start!r} -> {end!r}"
+        return said_of(self.mutant)
+
+
+def said_of(mutant: Mutant) -> str:
+    """Return a line that says what is planted where."""
+    start, end = (" ".join(text.split()) for text in (mutant.old, mutant.new))
+    return f"{mutant.file}: {start!r} -> {end!r}"
 
 
 def try_mutant(mutant: Mutant, tree: SoundTree, *, reach: Reach, last: str = "") -> Result:
@@ -120,7 +125,7 @@ def is_good(result: Result | None, tree: SoundTree, *, reach: Reach) -> bool:
     if result is None or result.stamp != stamp_of(result.mutant, tree.folder):
         return False
     tried = reach != "whole" or result.tests == (WHOLE,)
-    return result.noticed or bool(result.mutant.equivalent and tried)
+    return result.noticed or bool(result.mutant.equivalent and tried and not result.by)
 
 
 def campaign(mutants: Sequence[Mutant], tree: SoundTree, chosen: argparse.Namespace) -> list[Result]:
@@ -146,11 +151,12 @@ def campaign(mutants: Sequence[Mutant], tree: SoundTree, chosen: argparse.Namesp
 
     with ThreadPoolExecutor(chosen.jobs) as pool:
         try:
-            for done in as_completed([pool.submit(attempt, one) for one in waiting]):
+            tried = {pool.submit(attempt, one): one for one in waiting}
+            for done in as_completed(tried):
                 if isinstance(problem := done.exception(), BrokenError):
-                    print(f"UNTRIED: {problem}", file=sys.stderr, flush=True)
+                    print(f"UNTRIED: {said_of(tried[done])}: {problem}", file=sys.stderr, flush=True)
                     continue
-                result = results[done.result().mutant] = done.result()
+                result = results[tried[done]] = done.result()
                 word = "noticed" if result.noticed else "UNNOTICED"
                 print(f"{word}: {result} ({result.by})", flush=True)
                 with kept.open("a", encoding="utf-8") as file:
@@ -229,7 +235,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="begin no further test of a mutant after this; it is unnoticed then [default: no bound]",
+        help="after which no further test of a call of pytest begins; none noticed it then [default: no bound]",
     )
     return parser.parse_args(given)
 
@@ -253,9 +259,7 @@ def main(given: Sequence[str] | None = None) -> int:
     text, passed = verdict_of(results)
     print(table_of(results), text, sep="\n")
     if untried := len(mutants) - len(results):
-        print(
-            f"error: {untried} mutants untried: every test of them fails without them", file=sys.stderr
-        )
+        print(f"error: {untried} mutants were not tried: their tests fail without them", file=sys.stderr)
         return 2
     return 0 if passed else 3
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+_PATIENCE = 10.0
+"""Seconds that a process may take to end."""
 LIBRARIES = (
     "pytest",
     "hypothesis",
@@ -65,12 +67,13 @@ class WarmPython:
     """Calls pytest, one call at a time, each in a process group of its own."""
 
     def __init__(self, libraries: Sequence[str] = LIBRARIES) -> None:
-        """Start the process that forks, and that imports some libraries before."""
+        """Start the process that forks, and that imports some libraries before.
+
+        It is no daemon, because a daemon may start no processes, and tests do.
+        """
         fresh = multiprocessing.get_context("spawn")
         self._calls, theirs = fresh.Pipe()
-        self._process = fresh.Process(
-            target=_serve, args=(theirs, libraries)
-        )  # tests have processes too
+        self._process = fresh.Process(target=_serve, args=(theirs, libraries))
         self._process.start()
         self._group = 0
 
@@ -93,7 +96,8 @@ class WarmPython:
     def close(self) -> None:
         """End the process that forks."""
         self._calls.close()
-        self._process.join()
+        self._process.join(_PATIENCE)
+        self._process.kill()
 
 
 def _serve(calls: "Connection[Any, Any]", libraries: Sequence[str]) -> None:

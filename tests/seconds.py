@@ -1,9 +1,9 @@
 """What each test costs, and the list of slow ones, which do not grow unseen.
 
 A whole run (`make test`) notes the CPU seconds of every test, and compares those of slow ones with the
-list. It fails if one takes more than twice what the list says and a second and a half, or if one that is
-not there takes 1.7. Machines differ: what the list says is multiplied by how much longer its tests take
-here, in the median. What a fixture of the whole session takes is nobody's.
+list. It fails if one takes more than twice what the list says and 1.5 s besides, or if one that is not
+there takes more than 1.7 s. Machines differ: what the list says is multiplied by how much longer its
+tests take here, in the median. What a fixture of the whole session takes is nobody's.
 `benchmarks/tiers.py` shows what is noted, and writes the list.
 """
 

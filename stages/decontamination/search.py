@@ -160,7 +160,7 @@ def _find_grams(  # noqa: PLR0913  # likewise
     Args:
         ids: words; those before the new ones are known from the text before.
         begins: the byte where each begins.
-        ends: the byte where it ends.
+        ends: the byte where each new word ends.
         span: where the new words begin and end.
         origin: the document's number, the number of the first word there, where the text begins, and
             what marks its n-grams as seen.

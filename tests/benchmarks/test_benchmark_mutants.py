@@ -90,12 +90,16 @@ def test_each_mutant_is_noticed_unnoticed_equivalent_or_without_end_and_counted_
 def test_a_mutant_whose_tests_took_too_long_together_is_unnoticed(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    slow = "import time\n\n\ndef test_first():\n    time.sleep(3)\n\n\n"
+    ended = tree.parent / "ended"
+    body = f"time.sleep(2)\n    pathlib.Path({str(ended)!r}).touch()"
+    slow = f"import pathlib\nimport time\n\n\ndef test_first():\n    {body}\n\n\n"
+    slow += "def test_second():\n    time.sleep(3)\n\n\n"
     test = tree / "tests/store/test_sums.py"
     test.write_text(f"{slow}{test.read_text()}")
     lines = [line("first + 1, left", "first + 2, left")]
     assert call(tree, lines, "--budget", "0.5", "--reach", "named") == 3
     assert "UNNOTICED" in capsys.readouterr().out
+    assert ended.exists(), "a test that has begun comes to its end"
     assert call(tree, lines, "--reach", "named") == 0
 
 
@@ -133,6 +137,18 @@ def test_tests_that_fail_without_a_mutant_teach_nothing(
     (tree / "tests/store/test_sums.py").write_text("def test_it():\n    assert False\n")
     assert call(tree, [line("number * 2", "number * 3")]) == 2
     assert "test_sums.py::test_it fails without any mutant" in capsys.readouterr().err
+
+
+def test_mutants_whose_tests_all_fail_without_them_are_named_and_the_others_tried(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "tests/store/test_broken.py").write_text("def test_it():\n    assert False\n")
+    broken = json.loads(line("number * 2", "number * 3")) | {"tests": ["tests/store/test_broken.py"]}
+    assert call(tree, [json.dumps(broken), line("first + 1, left", "first + 2, left")]) == 2
+    told = capsys.readouterr()
+    assert "UNTRIED: store/sums.py: 'number * 2' -> 'number * 3': tests/store/test_broken.py" in told.err
+    assert "1 mutants were not tried: their tests fail without them" in told.err
+    assert "noticed 1 of 1 (100.0%)" in told.out
 
 
 def test_a_test_that_fails_without_a_mutant_is_left_out_beside_others(

@@ -79,11 +79,11 @@ def test_the_functions_do_what_the_commands_do(reference: Path) -> None:
     assert row["dataset"] == "clm"
 
 
-def test_a_function_takes_by_default_what_its_command_takes() -> None:
+def test_an_option_that_a_function_and_its_command_have_is_the_same_by_default() -> None:
     called = [(one.name, one.callback) for one in app.registered_commands if one.callback]
     commands = {name or callback.__name__: callback for name, callback in called}
-    named = {"export": "export_stages", "plan": "forecast"}
-    pairs = [(name, name) for name in commands if name in shardmill.__all__] + list(named.items())
+    pairs = [(name, name) for name in commands if name in shardmill.__all__]
+    pairs.append(("export", "export_stages"))
     compared = {}
     for command, function in pairs:
         both = [
@@ -98,4 +98,4 @@ def test_a_function_takes_by_default_what_its_command_takes() -> None:
             asked, given = (str(one[name] or "") for one in both)  # nothing: "", (), None, False, 0
             assert asked == given, (command, function, name)
             compared[function, name] = given
-    assert {("inspect", "split"), ("export", "epoch"), ("export_stages", "epoch")} <= compared.keys()
+    assert len(compared) > 12, compared

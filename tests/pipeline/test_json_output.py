@@ -17,7 +17,7 @@ from pipeline.report.terminal import print_comparison, print_quick, print_report
 from pipeline.report.tokenizer_extension import print_extension
 from pipeline.report.tokenizers import print_tokenizers
 
-PRINTERS = (
+PRINTED_AS_THEY_ARE = (
     print_clusters,
     print_comparison,
     print_continued,
@@ -35,7 +35,7 @@ PRINTERS = (
 )
 
 
-@pytest.mark.parametrize("printer", PRINTERS, ids=lambda printer: printer.__name__)
+@pytest.mark.parametrize("printer", PRINTED_AS_THEY_ARE, ids=lambda printer: printer.__name__)
 def test_what_was_found_is_printed_as_it_is_and_alone(
     printer: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,19 +35,18 @@ def test_steps_cost_as_much_more_as_they_look_at() -> None:
 @pytest.mark.parametrize(
     ("largest_file", "stored", "expected"),
     [
-        (
-            10_000,
-            100_000,
-            200_000,
-        ),  # small files are put together: here all, with two bytes of text a byte
-        (10_000, 10 << 20, MOST // MEAN),  # as many as share a unit
-        (1 << 20, 10 << 20, 2 << 20),  # a large file is one
+        # Small files are put together: all of them, or as many as share a unit.
+        (10_000, 100_000, 200_000),
+        (10_000, 10 << 20, MOST // MEAN),
+        # A large file is one.
+        (1 << 20, 10 << 20, 2 << 20),
         (9 << 20, 10 << 20, MOST),
     ],
 )
 def test_the_largest_unit_is_a_large_file_or_small_ones_together(
     largest_file: int, stored: int, expected: int
 ) -> None:
+    """A byte on disk holds two bytes of text."""
     part = SourceSample("web", documents=10, text_bytes=2 * min(stored, 50_000))
     drawn = InputSample(
         parts=[part], stored=stored, taken=min(stored, 50_000), largest_file=largest_file

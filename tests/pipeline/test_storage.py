@@ -15,7 +15,8 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def synced(descriptor: int) -> None:
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115  # of no file of ours
-        told.append(f"sync {'the object' if path.name.startswith('.') else path.name}")
+        size = os.fstat(descriptor).st_size
+        told.append(f"sync {size} bytes" if path.name.startswith(".") else f"sync {path.name}")
         sync(descriptor)
 
     def linked(source: Path, target: Path) -> None:
@@ -33,11 +34,11 @@ def test_an_object_is_on_the_disk_before_it_has_a_name(
     storage = LocalStorage(tmp_path / "run")
     told = calls_of(monkeypatch)
     assert storage.put_new("commits/ingest/a.json", b"{}")
-    assert told[-3:] == ["sync the object", "link a.json", "sync ingest"]
+    assert told[-3:] == ["sync 2 bytes", "link a.json", "sync ingest"]
     assert {"sync run", "sync commits"} <= set(told[:-3]), "the names of its folders"
     told.clear()
     assert storage.put_new("commits/ingest/b.json", b"{}")
-    assert told == ["sync the object", "link b.json", "sync ingest"], "its folders are there by now"
+    assert told == ["sync 2 bytes", "link b.json", "sync ingest"], "its folders are there by now"
     assert not storage.put_new("commits/ingest/b.json", b"other")
     assert storage.get("commits/ingest/b.json") == b"{}"
     assert list(storage.list("commits")) == ["commits/ingest/a.json", "commits/ingest/b.json"]

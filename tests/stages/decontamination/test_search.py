@@ -74,7 +74,7 @@ def names_of(items: list[list[str]]) -> list[str]:
 @pytest.mark.parametrize("block", [1 << 15, 8])
 @settings(max_examples=examples(150), deadline=None)
 @given(items=ITEMS, texts=st.lists(TEXTS, max_size=4), copied=st.integers(0, 5))
-@example([[" ".join(f"word{number}" for number in range(40))]], [], 0)  # over every border of blocks
+@example([[" ".join(f"word{number}" for number in range(200))]], [], 0)  # over borders of blocks
 def test_the_search_finds_what_plain_loops_find(
     block: int, items: list[list[str]], texts: list[str], copied: int
 ) -> None:

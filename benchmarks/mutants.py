@@ -235,7 +235,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="after which no further test of a call of pytest begins; none noticed it then [default: no bound]",
+        help="after which no further test of a call of pytest begins [default: no bound]",
     )
     return parser.parse_args(given)
 

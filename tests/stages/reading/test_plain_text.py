@@ -72,6 +72,17 @@ def test_slices_of_any_size_give_every_group_once_as_it_is_in_the_whole(
     assert found == groups(data, max_bytes)
 
 
+@pytest.mark.parametrize("last", range(13))
+def test_a_group_is_of_the_slice_in_which_it_starts(last: int) -> None:
+    lines = list(split_lines([b"a\nb\n\n\nc\n\nde\n"], max_bytes=9))
+    starts = [line.position for line in paragraphs(lines, max_bytes=9)]
+    assert starts == [0, 6, 9]
+    before = list(paragraphs(lines, max_bytes=9, last=last))
+    after = list(paragraphs(lines, max_bytes=9, first=last))
+    assert [line.position for line in before] == [start for start in starts if start < last]
+    assert [line.position for line in after] == [start for start in starts if start >= last]
+
+
 def test_a_group_or_a_line_of_it_that_is_too_long_is_passed_over_with_its_size() -> None:
     found = groups(b"ab\ncd\n\nabcdefghi\n\nab\nabcdefghi\nab\n\nok", 5)
     assert found == [

@@ -1,7 +1,7 @@
 """What rows of several sections promise: every token once, sections whole, no prompt past its row."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stages.packing.sections import learned_sections, pack_side_by_side, prompt_lengths
@@ -58,6 +58,7 @@ def test_prompts_are_what_a_plain_count_of_each_piece_gives(
 
 @settings(deadline=None, max_examples=examples(300))
 @given(documents, st.integers(2, 3), st.integers(2, 32))
+@example([[4, 2], [3, 5], [3, 4]], 2, 4)
 def test_sections_stand_side_by_side_and_no_token_is_lost(
     sizes: list[list[int]], count: int, row_length: int
 ) -> None:

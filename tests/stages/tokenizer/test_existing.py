@@ -226,6 +226,7 @@ def test_nothing_in_a_file_cuts_texts_pads_them_or_draws() -> None:
     assert len(Library.from_str(data.decode()).encode(text).ids) < len(expected)
     for _ in range(5):
         assert np.array_equal(tokenizer_of("gpt2", data).encode([text])[0], expected)
+        assert np.array_equal(tokenizer_of("gpt2", data).encode_by_library([text])[0], expected)
 
 
 def test_merges_are_read_in_both_spellings() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict
+
 from pipeline.engine.dataflow import Dataflow
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.progress import Progress
@@ -22,7 +24,12 @@ from tests.memory_book import MemoryBook, step_run, task_of
 
 
 class Who(Config):
-    """Who did a task."""
+    """Who did a task.
+
+    It is built at once: a class that is sent by value must not be half built.
+    """
+
+    model_config = ConfigDict(defer_build=False)
 
     payload: int | str
     pid: int

@@ -7,10 +7,13 @@ and ids without a word.
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pipeline.run_file.config import Source
+from pipeline.steps.ingest.columns import ColumnCounts, SourceColumns
 from pipeline.steps.ingest.unreadable import MIN_RECORDS
 from stages.errors import ConfigError
 from tests.conftest import run_small
@@ -188,3 +191,23 @@ def test_one_column_may_be_id_and_language(corpus: Path, tmp_path: Path) -> None
     assert ingest(corpus, tmp_path / "run", **KEYS["id_column"])["warnings"] == []
     with pytest.raises(ConfigError, match=r"language\.column = 'wrong': all 5 records .* an integer"):
         ingest(corpus, tmp_path / "two", **KEYS["id_column"], **KEYS["language.column"])
+
+
+def test_of_several_units_the_first_file_is_named() -> None:
+    source = Source(name="web", paths=("*.jsonl",), id_column="own")
+    columns = SourceColumns([source])
+    for file in ("a.jsonl", "b.jsonl"):
+        counts = ColumnCounts(
+            records=4,
+            absent={"own": 1},
+            first={"own": file},
+            there=("text",),
+            textless=0,
+            untaken={"id_column": {"a list": 1}},
+            first_wrong={"id_column": file},
+        )
+        unit: Any = SimpleNamespace(source="web", columns=counts, documents=4, too_long={})
+        columns.add(unit)
+    absent, wrong = columns.warnings()
+    assert "absent in 2 of 8 records (25.00%), first in a.jsonl" in absent
+    assert "a list in 2 of 8 records (25.00%), first in a.jsonl" in wrong

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -94,6 +94,7 @@ def test_it_is_golden(epoch: int) -> None:
 
 @settings(max_examples=examples(40))
 @given(SOME_SHARDS, st.integers(0, 3))
+@example([{"web": (40, 20)}, {"a": (700, 20), "web": (9, 20)}], 1)
 def test_an_epoch_has_every_row_once_as_counted_one_by_one(
     shards: list[dict[str, tuple[int, int]]], epoch: int
 ) -> None:

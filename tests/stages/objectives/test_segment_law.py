@@ -81,3 +81,12 @@ def test_right_rows_break_no_law() -> None:
     found = np.zeros((2, 4), np.bool_)
     check_segments(segments, positions, counts, np.zeros((0, 0), np.bool_), segments >= 0, found)
     assert not found.any()
+
+
+def test_a_segment_behind_padding_breaks_the_law() -> None:
+    segments = np.array([[0, 0, 1, -1, -1, -1], [-1, 0, 0, 1, -1, -1], [0, 0, -1, 1, 1, 1]], np.int32)
+    positions = np.array([[0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 1, 2]], np.int32)
+    nowhere = np.zeros((0, 0), np.bool_)
+    found = np.zeros((2, 3), np.bool_)
+    check_segments(segments, positions, np.full(3, 2, np.int64), nowhere, nowhere, found)
+    assert found.tolist() == [[False, True, True], [False] * 3]

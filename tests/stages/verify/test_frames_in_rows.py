@@ -77,6 +77,10 @@ def test_what_begins_rows_stands_nowhere_else() -> None:
     assert found(ids=with_ids((1, 5, 1)))["row_begin"].endswith("the first is row 1")
 
 
+def test_what_begins_a_row_stands_at_its_first_place() -> None:
+    assert "1 of 2 rows" in found(ids=with_ids((1, 0, 10), (1, 3, 1)))["row_begin"]
+
+
 @pytest.mark.parametrize(("row", "place"), [(0, 5), (1, 4)])
 def test_an_end_that_was_overwritten_is_named_whoever_it_belongs_to(row: int, place: int) -> None:
     wanted = f"1 of 2 rows do not end in the id 2, which is to end each; the first is row {row}"

@@ -220,9 +220,8 @@ class SoundTree:
                 self.require_pass(trial.test)
             except BrokenError as error:
                 first = first or error
-                if (
-                    len(self._broken) == known or trial.test == tests
-                ):  # no single test fails, or none is left
+                no_single_one, none_left = len(self._broken) == known, trial.test == tests
+                if no_single_one or none_left:
                     raise first from error
                 print(f"left out: {error}", file=sys.stderr, flush=True)
             else:

@@ -245,10 +245,8 @@ class Loader(Generic[Walked]):
 
         A worker that reads when it is asked to end is given 5 s for it too.
         """
-        running, self._loader = (
-            getattr(self._loader, "_iterator", None),
-            None,
-        )  # torch's, with the workers
+        running = getattr(self._loader, "_iterator", None)  # torch's, with the workers
+        self._loader = None
         if running is not None:
             running._shutdown_workers()  # noqa: SLF001  # a loop that somebody holds would keep them
 

@@ -2,9 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 import time
 import unicodedata
 from collections.abc import Callable
@@ -24,7 +21,7 @@ from pipeline.report.page import MAX_FINDINGS, MAX_LANGUAGES, render_page
 from pipeline.report.plain import PlainConsole
 from pipeline.report.status import print_status
 from pipeline.report.terminal import print_quick, print_report
-from pipeline.state.journal import STATUS, Journal
+from pipeline.state.journal import Journal
 from pipeline.system.printable import printable, printable_json
 
 EVIL = "x\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nverify clm: PASS[/red]:smile:<b>"
@@ -206,19 +203,6 @@ def test_a_status_with_an_evil_error_and_evil_steps_is_printed_plainly(
     Journal(tmp_path, "a").status("stopped", error=EVIL, step=EVIL)
     print_status({tmp_path: ["ingest"]}, as_json=False)
     assert not obeyed(capsys.readouterr().out)
-
-
-def test_a_run_whose_process_is_gone_was_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        pass
-    told = {}
-    for state, pid in (("running", os.getpid()), ("running", ended.pid), ("stopped", ended.pid)):
-        (tmp_path / STATUS).write_text(json.dumps({"state": state, "pid": pid}))
-        print_status({tmp_path: ["ingest"]}, as_json=True)
-        told[state, pid] = json.loads(capsys.readouterr().out)["state"]
-    assert list(told.values()) == ["running", "killed", "stopped"]
 
 
 def test_notes_of_progress_are_printed_plainly() -> None:

@@ -1,6 +1,9 @@
 """What state files promise: a damaged one is named, with what was found and the way out."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from pipeline.planning.kept_plan import kept_run, read_kept_plan
+from pipeline.report.status import print_status
 from pipeline.state.commits import Commits, Outcome
-from pipeline.state.journal import read_log, read_status
+from pipeline.state.journal import STATUS, read_log, read_status
 from pipeline.state.state_files import parse_json, parse_model, read_object
 from pipeline.state.storage import LocalStorage
 from stages.errors import ConfigError, FormatError
@@ -185,3 +189,16 @@ def test_lines_of_a_log_that_are_no_events_are_passed_over(tmp_path: Path) -> No
     events = list(read_log(tmp_path))
     assert len(events) == len(bad)
     assert all(event["event"] == "start" for event in events)
+
+
+def test_a_run_whose_process_is_gone_was_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    told = {}
+    for state, pid in (("running", os.getpid()), ("running", ended.pid), ("stopped", ended.pid)):
+        (tmp_path / STATUS).write_text(json.dumps({"state": state, "pid": pid}))
+        print_status({tmp_path: ["ingest"]}, as_json=True)
+        told[state, pid] = json.loads(capsys.readouterr().out)["state"]
+    assert list(told.values()) == ["running", "killed", "stopped"]

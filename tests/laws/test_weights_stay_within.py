@@ -7,9 +7,12 @@ values come from a second writing of the rules (`drawn_mixes.py`).
 from collections.abc import Sequence
 from fractions import Fraction
 from math import sqrt
+from pathlib import Path
 
 import pytest
 
+from pipeline.engine.tasks import Workspace
+from pipeline.steps.mix import choose
 from stages.errors import ConfigError
 from stages.mixing.classes import NO_WEIGHT
 from stages.mixing.config import DatasetMix, SourceMix
@@ -76,6 +79,29 @@ def test_other_sources_keep_their_copies_with_and_without_the_weights_of_one(see
                 )
             )
             assert left == right
+
+
+@pytest.mark.parametrize("seed", STAGED)
+def test_a_run_plans_its_stages_by_where_the_others_would_end_without_weights(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = drawn_mix(seed)
+    documents = without_weights(drawn.documents, ())
+    monkeypatch.setattr(choose, "read_counts", lambda *_: counts_of(documents))
+    for number, expected in enumerate(planned(documents, drawn.stages)):
+        before = f"stage{number - 1}" if number else None
+        work = choose.MixChoice(
+            dataset=f"stage{number}",
+            units=(),
+            mix=drawn.stages[number].model_copy(update={"after": before}),
+            after=before,
+            unweighted=0,
+            rules=(choose.WITHIN,),
+            stages=tuple(MixStage(one) for one in drawn.stages[:number]),
+            largest=max(one.tokens for one in documents),
+        )
+        record = choose.choose_mix(Workspace(tmp_path, tmp_path), work)
+        assert record.classes == expected.classes
 
 
 @pytest.mark.parametrize("seed", some_of(SEEDS, 10))

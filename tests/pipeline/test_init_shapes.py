@@ -224,6 +224,15 @@ def test_a_quote_that_is_open_at_the_end_may_be_closed_behind_a_beginning_and_no
     assert quoting_in('id,text\n1,a\n2,"b\n', ",", Quoting.CSV, ended=ended)[0] is quoting
 
 
+def test_quotes_around_the_names_of_the_columns_alone_show_that_fields_are_quoted() -> None:
+    rows = '\t"text"\n1\tit rained\n'
+    assert quoting_in(f'"id"{rows}', "\t", Quoting.NONE, ended=True) == (
+        Quoting.CSV,
+        "the names of the columns are quoted",
+    )
+    assert quoting_in(rows.replace('"', ""), "\t", Quoting.NONE, ended=True) == (Quoting.NONE, "")
+
+
 @pytest.mark.parametrize("usual", Quoting)
 def test_a_quote_that_no_line_below_needs_is_no_field_that_a_beginning_cuts(usual: Quoting) -> None:
     rows = ["id\ttext", '1\t"a ""b"" c"', '2\t"begins', "3\tnext", "4\tand next", ""]

@@ -9,12 +9,15 @@ import pytest
 from pipeline.planning.rules import finished_steps
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.mix import rules
 from pipeline.steps.mix.choose import LATER, WITHIN, MixRecord
 from pipeline.steps.mix.rules import RULES
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import LaterRule, Records, Scope, StepPlan
-from stages.mixing.classes import MixClass
+from stages.mixing.classes import BINS, MixClass
+from stages.mixing.plan import Planning, plan_mix
 from tests.conftest import small_run
+from tests.stages.mixing.corpora import Document, counts_of
 
 FIRST = LaterRule("first", lambda scope: scope.generation > 0)
 SECOND = LaterRule("second", lambda _: True, settings=lambda _: {"since": "second"})
@@ -106,3 +109,33 @@ def test_only_new_documents_are_told_as_left_out_and_none_of_a_replayed_run(
     said = rule.missed(Path("run"), records, Scope(file, of=file.datasets[0], generation=1))
     assert (said is not None) == told
     assert not told or "new documents are in no training row: 5 of source web." in str(said)
+
+
+def test_what_an_earlier_version_took_of_a_later_stage_is_counted_from_where_that_stage_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Few long documents stand in the first half of the bins, many short ones in the second."""
+    weighted = {"name": "a", "paths": ["a.jsonl"], "keep_columns": ["w"], "weight_column": "w"}
+    plain = {"name": "b", "paths": ["b.jsonl"], "epochs": 0.5}
+    file = small_run(sources=[{**weighted, "epochs": 1.5, "max_epochs": 2}, plain])
+    scope, half = Scope(file, of=file.datasets[0]), BINS // 2
+    counts = counts_of(
+        [
+            Document(source, "en", level, place, 100 // number)
+            for source, level in (("a", 0), ("a", 40), ("b", 0))
+            for place in range(0, BINS, BINS // 64)
+            for number in (1 if place < half else 5,)
+            for _ in range(number)
+        ]
+    )
+    mix = file.mix_of(scope.dataset)
+    assert mix is not None
+    begun = {one.key.order: half for one in counts}
+    lenient = Planning(within=False, strict=False)
+    then = plan_mix(counts, mix, dataset="clm", seen=begun, planning=lenient).classes
+    records = Records()
+    records.put("mix-clm", MixRecord(classes=then, shares={}))
+    monkeypatch.setattr(rules, "_counts_of", lambda *_: counts)
+    (rule,) = (one for one in RULES if one.name == WITHIN)
+    (copies,) = (one.documents for one in then if one.source == "b")
+    assert f"b {copies} copies of documents where" in str(rule.missed(Path("run"), records, scope))

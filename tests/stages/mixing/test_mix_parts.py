@@ -39,6 +39,19 @@ def test_with_a_temperature_a_source_is_to_have_what_its_classes_have(
     assert (code.available, news.available, code.largest) == (30, 40, 20)
 
 
+def test_epochs_give_in_proportion_what_shares_leave_of_the_total() -> None:
+    classes = [counts("code", 10, 20), counts("news", 40), counts("web", 500)]
+    sources = {
+        "code": SourceMix(epochs=2),
+        "news": SourceMix(epochs=1),
+        "web": SourceMix(share=0.5),
+    }
+    epochs = {one.key.order: Fraction(1) for one in classes}
+    mix = DatasetMix(sources=sources, total_tokens=400)
+    found = {one.source: one.tokens for one in drawn_sources(classes, mix, epochs)}
+    assert found == {"code": 120, "news": 80}
+
+
 def test_a_class_is_seen_as_often_as_it_may_be_even_if_it_is_to_be_seen_more() -> None:
     classes = tuple(ClassTokens(ClassKey(source=name, language="en"), 100) for name in "ab")
     pool = Pool(

@@ -92,6 +92,7 @@ def test_a_line_that_was_too_long_to_hold_is_dropped_with_its_size() -> None:
         ({"key": "k1", "lang": "no"}, "k1", "no"),
         ({"key": 7, "lang": "th"}, "7", "th"),
         ({"key": -(2**63), "lang": "th"}, str(-(2**63)), "th"),
+        ({"key": 10**30 + 7, "lang": "th"}, str(10**30 + 7), "th"),
         ({"key": "", "lang": ""}, "", UNDETERMINED),
         ({"key": None, "lang": None}, None, UNDETERMINED),
         ({"key": ["k"], "lang": 7}, None, UNDETERMINED),

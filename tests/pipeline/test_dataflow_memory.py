@@ -10,6 +10,7 @@ import pytest
 import pipeline.engine.dataflow
 from pipeline.engine.memory import BASE, MIB, WORKER, Need
 from pipeline.engine.phase import Phase
+from pipeline.engine.step_run import StepRun
 from pipeline.engine.tasks import Task
 from pipeline.engine.watch import MemoryWatch
 from pipeline.state.commit_object import Commit
@@ -79,12 +80,18 @@ def test_a_step_of_which_no_worker_fits_is_refused(trial: Trials) -> None:
 
 
 def test_no_more_work_at_a_time_than_have_room(shared: Trial) -> None:
-    large = step_run("a", phase(*(task(nap_alone, n, "a") for n in range(3))), need=Need(100 * MIB))
-    shared.do(large)
+    shared.do(large_run("a", 0))
     assert shared.notes[-1].endswith("a node has room for 1 of 2 workers in step a")
     shared.do(step_run("b", phase(task(meet, 7, "b"), task(meet, 8, "b")), need=Need(10 * MIB)))
     found = pids(shared.book)
     assert found["7"] != found["8"]
+    shared.do(large_run("c", 10))  # both workers are idle, and one at a time is to work
+
+
+def large_run(name: str, first: int) -> StepRun:
+    """Return a step of three tasks of which a node has room for one, and which fail beside another."""
+    tasks = (task(nap_alone, number, name) for number in range(first, first + 3))
+    return step_run(name, phase(*tasks), need=Need(100 * MIB))
 
 
 def test_an_idle_actor_ends_for_a_task_that_needs_its_room(

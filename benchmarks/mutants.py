@@ -13,7 +13,7 @@ counted, and a test that notices it shows that the list is wrong.
 
 Results are kept, a line each, as they come: a call that was stopped goes on. A mutant is tried again if
 nothing noticed it, or if its file or a file that its tests import changed since. Exits with 3 if fewer
-than 95% are noticed.
+than 99% are noticed, or another part by `--least`.
 """
 
 import argparse
@@ -32,8 +32,8 @@ from mutant_trees import BrokenError, Mutant, SoundTree, Trial, mirrored_tests, 
 from rested_on import rests_on
 
 HERE = Path(__file__).resolve().parent
-LEAST = 0.95
-"""The part of the mutants that must be noticed."""
+LEAST = 0.99
+"""The part of the mutants that must be noticed, if no other is asked for."""
 WHOLE = "tests"
 Reach = Literal["named", "mirrored", "whole"]
 REACHES: tuple[Reach, ...] = get_args(Reach)
@@ -182,7 +182,7 @@ def table_of(results: Iterable[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def verdict_of(results: Sequence[Result]) -> tuple[str, bool]:
+def verdict_of(results: Sequence[Result], *, least: float = LEAST) -> tuple[str, bool]:
     """Return what to read after the table, and whether enough was noticed."""
     real = [result for result in results if not result.mutant.equivalent]
     noticed = [result for result in real if result.noticed]
@@ -193,8 +193,8 @@ def verdict_of(results: Sequence[Result]) -> tuple[str, bool]:
     wrong = [result for result in same if result.noticed]
     lines += [f"CALLED EQUIVALENT, but {result.by} notices it: {result}" for result in wrong]
     part = len(noticed) / len(real) if real else 0.0
-    lines.append(f"noticed {len(noticed)} of {len(real)} ({part:.1%}); at least {LEAST:.0%} must be")
-    return "\n".join(lines), part >= LEAST and not wrong
+    lines.append(f"noticed {len(noticed)} of {len(real)} ({part:.1%}); at least {least:.0%} must be")
+    return "\n".join(lines), part >= least and not wrong
 
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
@@ -237,6 +237,13 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         metavar="SECONDS",
         help="after which no further test of a call of pytest begins [default: no bound]",
     )
+    parser.add_argument(
+        "--least",
+        type=float,
+        default=LEAST,
+        metavar="PART",
+        help=f"of the mutants that must be noticed [default: {LEAST}]",
+    )
     return parser.parse_args(given)
 
 
@@ -256,7 +263,7 @@ def main(given: Sequence[str] | None = None) -> int:
     except BrokenError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    text, passed = verdict_of(results)
+    text, passed = verdict_of(results, least=chosen.least)
     print(table_of(results), text, sep="\n")
     if untried := len(mutants) - len(results):
         print(f"error: {untried} mutants were not tried: their tests fail without them", file=sys.stderr)

@@ -77,10 +77,12 @@ def test_each_mutant_is_noticed_unnoticed_equivalent_or_without_end_and_counted_
         line("left > 0", "left >= 1", "whole numbers"),
         line("BASE = 1000", "BASE = 4", file="store/digits.py"),
     ]
-    assert call(tree, lines, "--patience", "2", "--jobs", "2", "--reach", "named") == 3
+    options = ("--patience", "2", "--jobs", "2", "--reach", "named")
+    assert call(tree, lines, *options) == 3
     printed = capsys.readouterr().out
     assert "| store | 5 | 1 | 3 | 1 |" in printed
-    assert "noticed 3 of 4 (75.0%); at least 95% must be" in printed
+    assert "noticed 3 of 4 (75.0%); at least 99% must be" in printed
+    assert call(tree, lines, *options, "--least", "0.75") == 0
     assert "UNNOTICED: store/sums.py: 'number * 2' -> 'number * 3'" in printed
     assert "equivalent: store/sums.py: 'left > 0' -> 'left >= 1': whole numbers" in printed
     assert "hangs: store/sums.py: 'left - 1' -> 'left + 0'" in printed

@@ -1,10 +1,13 @@
 """With `--json`, what a command found is all that it prints: one JSON text on standard output."""
 
+import ast
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import pipeline.report
 from pipeline.report.clusters import print_clusters
 from pipeline.report.continued import print_continued
 from pipeline.report.exported import print_export, print_stages
@@ -33,6 +36,26 @@ PRINTED_AS_THEY_ARE = (
     print_sweep,
     print_tokenizers,
 )
+
+PRINTED_OTHERWISE = {
+    "status.print_status",
+    "resizing.print_resizing",
+    "terminal.print_plan",
+    "tokenizer_export.print_export",
+    "tokenizer_proof.print_proof",
+}
+"""They make JSON of what they are given; tests of their commands look at it."""
+
+
+def test_every_printer_of_json_is_looked_at_here_or_by_the_tests_of_its_command() -> None:
+    listed = {f"{one.__module__.rpartition('.')[2]}.{one.__name__}" for one in PRINTED_AS_THEY_ARE}
+    there = {
+        f"{path.stem}.{node.name}"
+        for path in Path(pipeline.report.__path__[0]).glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and "as_json" in {one.arg for one in node.args.kwonlyargs}
+    }
+    assert there == listed | PRINTED_OTHERWISE
 
 
 @pytest.mark.parametrize("printer", PRINTED_AS_THEY_ARE, ids=lambda printer: printer.__name__)

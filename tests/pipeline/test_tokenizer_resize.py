@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from pipeline import cli
 from pipeline.commands import checkpoints
-from pipeline.commands.tokenizer_resize import ResizeRequest, resize_checkpoint
+from pipeline.commands.step_zero import StepZero
+from pipeline.commands.tokenizer_resize import ResizeRequest, model_file, resize_checkpoint
 from stages.errors import ConfigError, DataError, FormatError, Stopped
 from stages.resize.row_method import RowMethod
 from tests.stages.tokenizer.existing_files import data_of
@@ -296,3 +297,11 @@ def test_files_that_cannot_be_resized_are_refused(place: Path) -> None:
     with pytest.raises(ConfigError, match="--new: has no id that --old lacks"):
         resize_checkpoint(request(place, "x.pt"))
     assert not (place / "out").exists()
+
+
+def test_a_written_model_that_transformers_does_not_load_is_refused_with_its_reason(place: Path) -> None:
+    model = model_file(place / "old", "--old")
+    (place / "config.json").write_text('{"model_type": "no such"}', encoding="utf-8")
+    said = "--text: .* is written, but transformers does not load it: .*no such"
+    with pytest.raises(ConfigError, match=said):
+        StepZero(place, place, old=model, new=model)

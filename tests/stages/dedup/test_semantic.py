@@ -125,6 +125,12 @@ def test_vectors_are_assigned_to_the_nearest_centroids() -> None:
     assert num_clusters(10, SemanticConfig(clusters=3)) == 3
 
 
+def test_centroids_are_the_means_of_what_is_nearest_to_them() -> None:
+    own = np.array([(127, 0), (127, 20), (0, 127), (20, 127)], np.int8)
+    assert find_centroids(own, 2).tolist() == [[127, 10], [10, 127]]
+    assert find_centroids(own[:2], 1).tolist() == [[127, 0]]
+
+
 def test_what_is_no_number_is_nothing() -> None:
     found = rounded(np.array([[np.nan, 1.0], [np.inf, 0.0], [0.0, 0.0], [-2.0, 1.0]]))
     assert found.tolist() == [[0, 127], [0, 0], [0, 0], [-127, 64]]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pipeline.report.packing import count_documents, packing_of
+from pipeline.report.terminal import print_report
 from stages.packing.layout import Layout, Strategy
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged
@@ -125,6 +126,18 @@ def test_sources_and_languages_each_add_up_to_the_split(run: Path) -> None:
                 )
             assert {row["name"] for row in content["sources"]} == {"one", "two"}
             assert "xx" in {row["name"] for row in content["languages"]}
+
+
+def test_the_terminal_shows_the_padding_and_cuts_of_each_source(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = report_of(run)
+    print_report(report, as_json=False)  # type: ignore[arg-type]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for row in report["packing"]["clm"]["train"]["sources"]:
+        share = row["padding"] / (row["padding"] + row["tokens"])
+        cuts = (f"{row[key]:,}" for key in ("cut_documents", "tokens_behind_cuts"))
+        assert ["clm/train", row["name"], f"{row['padding']:,}", f"{share:.2%}", *cuts] in lines
 
 
 @pytest.mark.parametrize("name", ["clm", "concat", "document"])

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from stages.tokenizer.splitting.automaton import Splits
+from stages.tokenizer.splitting.characters import kinds_of
 from stages.tokenizer.splitting.matching import begin_text, next_piece
+from stages.tokenizer.splitting.pattern import Characters
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
 from stages.tokenizer.texts import joined_texts
 from tests.campaign import FULL, examples, some_of
@@ -223,3 +225,13 @@ def test_other_pre_tokenizers_are_left_to_the_library() -> None:
     )
     for other in others:
         assert byte_level_splits(other) is None, other
+
+
+def test_sets_of_characters_are_as_many_as_a_word_has_bits() -> None:
+    sets = [Characters(frozenset({chr(0x4E00 + number)})) for number in range(65)]
+    kinds = kinds_of(sets[:64])
+    assert len(kinds.sets) == 65, "each character of a set is of a kind, and all others are of one"
+    for number in range(64):
+        assert kinds.sets[kinds.of[0x4E00 + number]] == 1 << number
+    with pytest.raises(ValueError, match="65 sets of characters"):
+        kinds_of(sets)

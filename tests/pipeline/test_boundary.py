@@ -72,6 +72,16 @@ ENDED: dict[str, tuple[BaseException, int, str]] = {
         2,
         "NoCredentialsError: Unable to locate credentials; set the credentials in the environment",
     ),
+    "a file that is gone": (
+        FileNotFoundError(errno.ENOENT, "no", "a.jsonl"),
+        2,
+        "a.jsonl: No such file or directory; put it back",
+    ),
+    "a driver's error that is the system's too": (
+        of_library("somewhere", "OddFile", CLIENT_ERROR, FileNotFoundError)(errno.ENOENT, "gone", "a.b"),
+        75,
+        "OddFile: ",
+    ),
     "ray": (
         of_library("ray.exceptions", "ActorDiedError")("It died.\n\tclass_name: A\n\tit ended"),
         75,

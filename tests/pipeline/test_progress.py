@@ -125,6 +125,7 @@ def test_a_terminal_has_one_view_and_lines_of_what_is_done(monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
     progress = Progress(None, stream)
+    assert re.fullmatch(r"0:00:0\d", progress._line_of_all()), "no steps yet"  # noqa: SLF001
     progress.watch_memory(lambda: 1 << 30, 8 << 30)
     progress.count_steps(done=2, total=9)
     one, other = progress.start("a", "first", total=1), progress.start("b", "second [x]", total=2)

@@ -13,7 +13,7 @@ from pipeline.report.before import languages_before, repeated_texts
 from pipeline.report.flow import held_out
 from pipeline.report.lengths import lengths_of
 from pipeline.report.made import made_of
-from pipeline.report.measured import measured_curve
+from pipeline.report.measured import _texts, measured_curve
 from pipeline.report.texts import texts_of
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.filtering.measures import measure_text
@@ -105,6 +105,15 @@ def test_the_measured_chance_of_comparison_is_that_of_theory(
         noise = 4 / point["pairs"] ** 0.5
         assert low - noise <= point["compared"] <= high + noise
     assert points[-1]["compared"] > points[0]["compared"] + 0.5
+
+
+def test_texts_that_are_short_or_long_are_not_measured(tmp_path: Path) -> None:
+    texts = [" ".join(f"w{number}" for number in range(count)) for count in (20, 3_000, 200)]
+    place = tmp_path / "ingest" / "web" / "0000"
+    place.mkdir(parents=True)
+    table = pa.table({"text": texts, "text_bytes": [len(text) for text in texts]})
+    pq.write_table(table, place / "documents.parquet")
+    assert list(_texts(tmp_path)) == texts[2:]
 
 
 def test_measures_of_texts_are_those_of_the_ingested_documents(made: tuple[Path, Any]) -> None:

@@ -6,6 +6,7 @@ the first read that touches it says which block. Each block is read once, and fe
 
 import copy
 import io
+import os
 from collections.abc import Callable
 from typing import BinaryIO
 
@@ -152,8 +153,17 @@ def test_no_more_than_a_few_blocks_are_held() -> None:
 
 def test_short_reads_of_a_server_are_no_end() -> None:
     assert read_fully(Trickle(DATA), 50) == DATA[:50]
+    assert read_fully(Trickle(b""), 50) == b""
     assert b"".join(read_blocks(Trickle(DATA))) == DATA
     assert opened(Trickle(DATA)).read() == DATA
+
+
+def test_a_raw_file_that_has_nothing_now_gives_nothing() -> None:
+    one, other = os.pipe()
+    os.set_blocking(one, False)
+    with os.fdopen(one, "rb", buffering=0) as file, os.fdopen(other, "wb", buffering=0):
+        assert file.read(1) is None
+        assert read_fully(file, 50) == b""
 
 
 def test_the_error_of_a_worker_reaches_the_driver_whole() -> None:

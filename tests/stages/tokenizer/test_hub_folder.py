@@ -33,6 +33,7 @@ from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.train import TrainConfig, train_model
 from tests.stages.tokenizer.existing_files import changed, data_of, kind_of_file, model_of, texts
+from tests.stages.tokenizer.test_existing_unusual import with_type
 
 OWN: dict[str, dict[str, object]] = {
     "bpe": {},
@@ -243,6 +244,14 @@ def test_models_that_tokenizer_json_cannot_say_are_refused(
 ) -> None:
     with pytest.raises(FormatError, match=said):
         converted(model_of(**options), special, spaces=False, name="x")  # type: ignore[arg-type]
+
+
+def test_a_piece_that_a_model_never_gives_is_refused_only_where_it_is_merged_over() -> None:
+    unused = 5
+    bpe, unigram = (with_type(model_of(kind=kind), "\u2581a", unused) for kind in ("bpe", "unigram"))
+    with pytest.raises(FormatError, match="merges over '\u2581a', which it never gives"):
+        converted(bpe, (), spaces=False, name="x")
+    assert converted(unigram, (), spaces=False, name="x")["model"]["type"] == "Unigram"  # type: ignore[index]
 
 
 def test_the_command_says_what_it_wrote_and_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:

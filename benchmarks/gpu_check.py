@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for folder in folders:
             open_dataset(folder)
         about = _about(bench)
-        print(", ".join(f"{name} {value}" for name, value in about.items()), *_TITLES, sep="\n")
+        print(", ".join(f"{name} {value}" for name, value in about.items()))
+        if given.large and large is None:
+            print("large: left out, since torch finds no GPU; --device cpu trains it, in minutes each")
+        print(*_TITLES, sep="\n")
         records: list[dict[str, Any]] = []
         for folder in folders:
             records.append(try_dataset(folder, bench, lesson, large))
@@ -187,7 +190,8 @@ def _settings(given: argparse.Namespace) -> tuple[Bench, Lesson, Large | None]:
     lesson = Lesson(_config(given.set), given.seed, given.shift_labels)
     sizes = Sizes(given.layers, given.width, given.heads, given.vocabulary)
     large = Large(sizes, given.batch_tokens or _BATCH_TOKENS[name], given.compile)
-    return Bench(device, bfloat16, plan, processes, peak), lesson, large if given.large else None
+    trained = given.large and (cuda or given.device == "cpu")
+    return Bench(device, bfloat16, plan, processes, peak), lesson, large if trained else None
 
 
 def _config(changes: Sequence[str]) -> LearningConfig:
@@ -234,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--peak-tflops", type=float, metavar="X", help="of the device [default: its data sheet's, dense]"
     )
-    add("--large", action="store_true", help="train a model of GPT-2 small's shape too")
+    add("--large", action="store_true", help="and a model of GPT-2 small's shape, if there is a GPU")
     add("--batch-tokens", type=int, metavar="N", help="of its batches [GPU: 32768, CPU: 1024]")
     add("--compile", action="store_true", help="torch.compile it")
     for name, of in (("layers", 12), ("width", 768), ("heads", 12), ("vocabulary", 50_304)):

@@ -352,6 +352,17 @@ def test_a_folder_that_is_no_run_is_refused_with_its_name(
     assert f"{tmp_path}: neither a dataset nor a run" in capsys.readouterr().err
 
 
+def test_without_a_gpu_the_large_model_is_left_out_and_that_is_said(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    main([str(run / "datasets" / "clm"), *QUICKLY[2:], "--large", *TINY_SHAPE])
+    told = capsys.readouterr().out
+    assert "large: left out, since torch finds no GPU; --device cpu trains it" in told
+    assert "\n  verifying " in told
+    assert "\n  large " not in told
+
+
 @pytest.mark.campaign
 def test_a_model_with_too_few_ids_is_refused_and_the_verdict_stays(
     run: Path, capsys: pytest.CaptureFixture[str]

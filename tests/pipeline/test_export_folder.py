@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commands import export_parts
+from pipeline.commands import export_folder, export_parts
 from pipeline.commands.export_folder import DonePart
 from stages.errors import ConfigError, FormatError, Stopped
 from stages.export.source import open_source
@@ -45,6 +45,18 @@ def test_a_finished_export_of_which_a_file_was_changed_is_not_called_whole(
     said = rf"train\.bin: {found}, but 28 bytes were exported; delete .*out and export again"
     with pytest.raises(FormatError, match=said):
         export(run, tmp_path / "out")
+
+
+def test_a_new_journal_has_its_name_on_the_disk_before_a_part_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(export_folder, "sync_path", synced.append)
+    identity = export_folder.Identity(format="megatron", dataset="clm", epoch=0, splits={})
+    assert export_folder.resume_parts(tmp_path, identity) == []
+    assert synced == [tmp_path]
+    assert export_folder.resume_parts(tmp_path, identity) == []
+    assert synced == [tmp_path], "the journal was there"
 
 
 def test_an_export_never_lies_in_the_run_nor_is_it_made_over_it(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gpu_check
 import numpy as np
 import pytest
 import torch
@@ -352,15 +353,15 @@ def test_a_folder_that_is_no_run_is_refused_with_its_name(
     assert f"{tmp_path}: neither a dataset nor a run" in capsys.readouterr().err
 
 
-def test_without_a_gpu_the_large_model_is_left_out_and_that_is_said(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_without_a_gpu_the_large_model_is_left_out_unless_it_is_asked_for_and_that_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    main([str(run / "datasets" / "clm"), *QUICKLY[2:], "--large", *TINY_SHAPE])
-    told = capsys.readouterr().out
-    assert "large: left out, since torch finds no GPU; --device cpu trains it" in told
-    assert "\n  verifying " in told
-    assert "\n  large " not in told
+    monkeypatch.setattr(gpu_check, "datasets_in", lambda _: [])
+    for device, said in (([], True), (["--device", "cpu"], False)):
+        assert main(["run", "--large", *device]) == 0
+        line = "large: left out, since torch finds no GPU; --device cpu trains it"
+        assert (line in capsys.readouterr().out) == said
 
 
 @pytest.mark.campaign

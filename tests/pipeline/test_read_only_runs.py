@@ -161,7 +161,8 @@ def mounted_read_only(folder: Path, place: Path) -> Iterator[None]:
             pytest.skip("this user may not mount for reading alone")
         yield
     finally:
-        subprocess.run(["/bin/umount", str(place)], check=True)
+        # Lazily, since files that commands have mapped are let go when Python collects them.
+        subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
 
 
 def test_the_command_gives_the_verdict_on_a_file_system_that_is_mounted_read_only(

@@ -24,7 +24,7 @@ RUN = ("run", "run.toml", "--output", "out", "--workers", "0")
 PLAN = ("plan", "run.toml", "--output", "out")
 DECIDES = ("--set", "dedup.minhash.threshold=0.7")
 MOMENTS = [*range(28), 99]
-"""Changes of names before a kill; with the last there is none."""
+"""Changes of names before a kill. With the last there is none, and how many there are is counted."""
 PACKS = ("--set", "packing.seq_len=64")
 DELETED = "generations 0001 to 0002 (70 documents, 2 datasets) are deleted and all files become one run"
 AGAIN = "are made again in each generation; all else stays"

@@ -12,45 +12,40 @@ and decoding must give what the run's decoding gives.
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import transformers
 from transformers import AutoTokenizer
 
-from pipeline.commands.tokenizer_export import (
-    TokenizerExportRequest,
-    export_tokenizer,
-    opened_tokenizer,
-)
+from pipeline.tools.tokenizer.export import export_tokenizer, opened_tokenizer
 from stages.cleaning.text import clean_text
 
 ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 
 
-def compare(request: TokenizerExportRequest, texts: list[str]) -> bool:
+def compare(model: Path, to: Path, special: list[str], texts: list[str]) -> bool:
     """Export a tokenizer, print how its folder compares, and return whether nothing differs."""
-    export_tokenizer(request)
-    theirs = AutoTokenizer.from_pretrained(request.to, local_files_only=True)
-    ours = opened_tokenizer(request).tokenizer
-    special = ours.special_ids
-    roles = {role: special.get(role) for role in ROLES}
+    export_tokenizer(model, to, special=special)
+    theirs = AutoTokenizer.from_pretrained(to, local_files_only=True)
+    ours = opened_tokenizer(model, special=special).tokenizer
+    ids = ours.special_ids
+    roles = {role: ids.get(role) for role in ROLES}
     other = [role for role, number in roles.items() if getattr(theirs, f"{role}_token_id") != number]
-    lost = set(special.values()) - set(theirs.all_special_ids)
-    kept = set(special.values()) - {ours.unk}
-    wanted = [ids.tolist() for ids in ours.encode(texts)]
+    lost = set(ids.values()) - set(theirs.all_special_ids)
+    kept = set(ids.values()) - {ours.unk}
+    wanted = [found.tolist() for found in ours.encode(texts)]
     counts = []
     for split in (False, True):
         found = theirs(texts, add_special_tokens=False, split_special_tokens=split)["input_ids"]
         pairs = list(zip(found, wanted, strict=True))
         apart = sum(not kept.isdisjoint(own) for own, _ in pairs)
-        differ = sum(own != ids and kept.isdisjoint(own) for own, ids in pairs)
+        differ = sum(own != wanted_ids and kept.isdisjoint(own) for own, wanted_ids in pairs)
         counts.append((differ, apart))
     spelled = ours.decode(ours.encode(texts))
-    decoded = sum(theirs.decode(ids) != text for ids, text in zip(wanted, spelled, strict=True))
+    decoded = sum(theirs.decode(one) != text for one, text in zip(wanted, spelled, strict=True))
     print(
-        f"{request.to.name}: {len(texts):,} documents: {counts[0][0]:,} differ, {counts[0][1]:,} with a"
+        f"{to.name}: {len(texts):,} documents: {counts[0][0]:,} differ, {counts[0][1]:,} with a"
         f" special token; split: {counts[1][0]:,} differ, {counts[1][1]:,} with one; decoded otherwise:"
         f" {decoded:,}; other roles: {', '.join(other) or 'none'}; special ids lost: {len(lost)}",
         flush=True,
@@ -72,10 +67,9 @@ def main() -> int:
     same = True
     for model in given.models:
         name, _, path = model.partition("=")
-        request = TokenizerExportRequest(Path(path), given.folder / name)
         pieces = [item.partition(":") for item in given.special]
-        request = replace(request, special=tuple(p for own, _, p in pieces if own == name))
-        same = compare(request, texts) and same
+        special = [piece for own, _, piece in pieces if own == name]
+        same = compare(Path(path), given.folder / name, special, texts) and same
     return int(not same)
 
 

@@ -1,4 +1,4 @@
-r"""Does the program make what another version of it made?
+"""What another version of the program made, this one makes too: every file, exit code and word.
 
     python benchmarks/unchanged.py WORK --before CHECKOUT --json unchanged.jsonl
     python benchmarks/unchanged.py WORK --before CHECKOUT --cases grown chats --workers 0,2 --stops
@@ -22,7 +22,7 @@ import signal
 import subprocess
 import sys
 import time
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +85,14 @@ def new_folder(case: Case, folder: Path) -> None:
     shutil.copytree(inputs, folder)
 
 
-def compared(case: Case, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+def compared(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
     """Return how the calls of two versions differ."""
     faults = []
     for one, two in zip(before, after, strict=True):
         faults += [
             f"{one['call']}: {name} before: {one[name][-300:]!r}; after: {two[name][-300:]!r}"
             if isinstance(one[name], str)
-            else f"{one['call']}: exit code {one[name]} before, {two[name]} after: {two['stderr'][-300:]}"
+            else f"{one['call']}: exit code {one[name]}; now {two[name]}: {two['stderr'][-300:]}"
             for name in ("code", "stdout", "stderr")
             if one[name] != two[name]
         ]
@@ -120,7 +120,7 @@ class Versions:
         """Do a case by this version, and compare all of it."""
         before, folder = self.reference(case), self.work / f"after-{workers}" / case.name
         after = made(ROOT, case, folder, workers=workers)
-        faults = compared(case, before, after) if workers == 0 else _failed(after)
+        faults = compared(before, after) if workers == 0 else _failed(after)
         but = (*self.arguments.but, *(() if workers == 0 else BESIDE))
         faults += list(differences(self.work / "before" / case.name, folder, but=but))
         return self._result(faults, calls=len(after), folder=folder)

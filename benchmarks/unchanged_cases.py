@@ -19,8 +19,13 @@ from tests.stages.chat.chat_files import CHATML, chat_tokenizer, dialogues
 from tests.stages.tokenizer.existing_files import data_of, kind_of_file, texts
 
 ROOT = Path(__file__).resolve().parent.parent
-RUN = "run run.toml --output run --workers $WORKERS"
-LOOKS = ("status run", "plan run.toml --output run", "inspect run --clusters", "verify run --workers 0")
+RUN = "run run.toml --output run --workers $WORKERS --quiet"
+LOOKS = (
+    "status run",
+    "plan run.toml --output run",
+    "inspect run --clusters",
+    "verify run --workers 0 --quiet",
+)
 """Calls after a run, which only read."""
 TOKENIZERS: Mapping[str, tuple[list[Mapping[str, Any]], Mapping[str, Any]]] = {
     "gpt2": ([{"kind": "clm"}, {"kind": "fim"}], {}),
@@ -179,20 +184,20 @@ def _tokenizers(folder: Path) -> None:
 
 def _exports(*datasets: str, formats: Iterable[str] = (*FORMATS, "text-parquet")) -> tuple[str, ...]:
     return tuple(
-        f"export run --dataset {dataset} --format {name} --to exports/{dataset}-{name}"
+        f"export run --dataset {dataset} --format {name} --to exports/{dataset}-{name} --quiet"
         for dataset in datasets
         for name in formats
     )
 
 
 _OF_TOKENIZERS = (
-    *(f"run {name}.toml --output {name}/run --workers $WORKERS" for name in TOKENIZERS),
+    *(f"run {name}.toml --output {name}/run --workers $WORKERS --quiet" for name in TOKENIZERS),
     *(f"tokenizer verify {name}/run --text texts.jsonl" for name in TOKENIZERS),
     *(f"tokenizer export {name}/run {name}/exported" for name in TOKENIZERS),
     "tokenizer compare " + " ".join(f"{name}={name}/run" for name in TOKENIZERS),
     "tokenizer extend llama-model/tokenizer.model --text texts.jsonl --pieces 50 --output more.model",
     "tokenizer extend gpt2/tokenizer.json --text texts.jsonl --pieces 50 --output more.json",
-    "quick texts.jsonl --tokenizer gpt2/tokenizer.json --format megatron --to quick --workers 0",
+    "quick texts.jsonl --tokenizer gpt2/tokenizer.json --format megatron --to quick --workers 0 --quiet",
     "init . --yes --output drafted.toml",
     "plan drafted.toml --output drafted",
 )
@@ -203,7 +208,7 @@ CASES = {
         Case(
             "quickstart",
             _example("examples/quickstart.toml"),
-            (RUN, *LOOKS, "compare run --tokens 20000 --output compared"),
+            (RUN, *LOOKS, "compare run --tokens 20000 --output compared --quiet"),
         ),
         Case(
             "objectives",
@@ -226,7 +231,7 @@ CASES = {
             "replayed",
             _replayed,
             (
-                "run old/run.toml --output old/run --workers $WORKERS",
+                "run old/run.toml --output old/run --workers $WORKERS --quiet",
                 *(RUN, *LOOKS, *_exports("clm", formats=("megatron", "hf"))),
                 'run run.toml --output run --set tokenizer={path="gone"}',
             ),

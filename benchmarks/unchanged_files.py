@@ -13,10 +13,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-OWN = ("*lock", "*/tmp/*", "*metrics.prom", "*log.jsonl", "*.work/*.log")
-"""Files of one session alone: who holds the folder, and what happened when."""
+OWN = (
+    "*lock",
+    "*/tmp/*",
+    "*metrics.prom",
+    "*log.jsonl",
+    "*commits/scan/*",
+    "run/scan/*",
+    "*/run/scan/*",
+)
+"""Files of one session alone: who holds the folder, what happened when, and when inputs were written."""
 _VOLATILE = re.compile(
-    r"(^|_)(seconds|began|time|cpu|memory|rss|attempt|pid|workers|tokens_per_second|bytes_per_second|mtime_ns"
+    r"(^|_)(seconds|began|ended|time|wait_share|cpu|memory|rss|attempt|pid|workers|tokens_per_second|bytes_per_second|mtime_ns"
     r"|ctime_ns|inode|device)$"
 )
 """Fields of JSON that no two runs share."""
@@ -30,6 +38,7 @@ _MASKS = (
     ),
     (re.compile(r"\b\d[\d,.]* (CPU|worker|wall) (s|seconds|min)\b"), "AMOUNT"),
     (re.compile(r"\b\d[\d,.]* tokens( a second|/s)"), "AMOUNT"),
+    (re.compile(r"\b\d[\d.]*% of the time"), "AMOUNT"),
 )
 
 

@@ -4,32 +4,29 @@ Exit codes: 0 done; 1 unexpected error; 2 usage, config or input; 3 a check or g
 run again to resume; 130 Ctrl-C, likewise; 137 killed by the system, likewise.
 """
 
-import os
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.models import CommandInfo
 
-from pipeline.commands.examples import examples_of
+from pipeline.commands.examples import EXAMPLES, examples_of
 from pipeline.commands.options import (
     AsJson,
     Overrides,
     Quiet,
     RunFileArgument,
     Verbose,
+    Workers,
     integer,
     local,
     progress,
-    share,
     some_share,
     whole,
 )
-from pipeline.compare_cli import compare
-from pipeline.export_cli import FORMATS_HELP, export
-from pipeline.init_cli import init
 from pipeline.main import main
-from pipeline.tokenizer_cli import tokenizer_app
 from stages.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -43,23 +40,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command(epilog=examples_of("init"))(init)
-app.add_typer(tokenizer_app)
-
-
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.", callback=local)
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", callback=local)]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        parser=whole(0),
-        metavar="N",
-        help="Ray actors; 0 runs in this process. [default: cores]",
-    ),
-]
 Address = Annotated[str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")]
 
 
@@ -81,16 +65,16 @@ def plan(
 ) -> None:
     """Show what a run would do, and why; change nothing."""
     from pipeline.commands import api
-    from pipeline.report.forecast import print_forecast, require_room
     from pipeline.report.terminal import print_plan
 
     if sample is None or not as_json:
         print_plan(api.plan(run_file, output, settings=overrides or ()), as_json=as_json)
     if sample is not None:
-        settings = overrides or ()
-        found = api.forecast(
-            run_file, output, share=sample, settings=settings, stream=progress(quiet=quiet)
-        )
+        from pipeline.tools.forecast.forecast import forecast
+        from pipeline.tools.forecast.terminal import print_forecast, require_room
+
+        settings, shown = overrides or (), progress(quiet=quiet)
+        found = forecast(run_file, output, share=sample, settings=settings, stream=shown)
         print_forecast(found, as_json=as_json)
         require_room(found)
 
@@ -218,77 +202,6 @@ def inspect(  # noqa: PLR0913  # one parameter an option
     print_row(api.inspect(folder, chosen, split=split, row=row, epoch=epoch), as_json=as_json)
 
 
-app.command(short_help="Write a dataset in the file format of a trainer.", epilog=examples_of("export"))(
-    export
-)
-
-
-@app.command(
-    short_help="Tokenize texts for a trainer, without deduplication.", epilog=examples_of("quick")
-)
-def quick(  # noqa: PLR0913  # one parameter an option
-    paths: Annotated[
-        list[str], typer.Argument(metavar="FILES...", help="Files or globs of texts, or URLs.")
-    ],
-    tokenizer: Annotated[
-        Path, typer.Option(metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.")
-    ],
-    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=FORMATS_HELP)],
-    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
-    text_column: Annotated[str, typer.Option(metavar="NAME", help="The field of the text.")] = "text",
-    seq_len: Annotated[
-        int | None,
-        typer.Option(parser=whole(2), metavar="N", help="Tokens in a row, of formats that hold rows."),
-    ] = None,
-    validation: Annotated[
-        float,
-        typer.Option(parser=share, metavar="SHARE", help="Share of the documents that is held out."),
-    ] = 0.01,
-    special: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
-    ] = None,
-    framing: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRESET", help="What stands around documents: gpt2, llama, bert, tokenizer."
-        ),
-    ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=local),
-    ] = None,
-    workers: Workers = None,
-    replace: Annotated[  # noqa: FBT002  # typer's way
-        bool, typer.Option("--replace", help="Redo what other texts or options made.")
-    ] = False,
-    quiet: Quiet = False,  # noqa: FBT002  # typer's way
-    as_json: AsJson = False,  # noqa: FBT002  # typer's way
-) -> None:
-    """Tokenize texts with an existing tokenizer and write a trainer's files, without deduplication."""
-    from pipeline.commands.quick import QuickRequest, quick_export
-    from pipeline.report.terminal import print_quick
-
-    request = QuickRequest(
-        tuple(paths),
-        tokenizer,
-        format_,
-        to,
-        text_column=text_column,
-        seq_len=seq_len,
-        validation=validation,
-        special=tuple(special or ()),
-        framing=framing,
-        work=work,
-        workers=_cores() if workers is None else workers,
-        replace=replace,
-    )
-    print_quick(quick_export(request, stream=progress(quiet=quiet)), as_json=as_json)
-
-
-app.command(epilog=examples_of("compare"))(compare)
-
-
 @app.command(epilog=examples_of("schema"))
 def schema(
     as_json: AsJson = False,  # noqa: ARG001, FBT002  # it is JSON in any case
@@ -314,10 +227,6 @@ def root(
     ] = False,
 ) -> None:
     """Turns a raw text corpus into verified, memory-mapped training shards, on Ray."""
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _require_pass(report: "RunReport") -> None:
@@ -347,6 +256,20 @@ def _suspicion(verdict: "VerdictContent") -> str:
         return f" (the exact checks passed, but the loss is so low that the gate {LEAK} failed)"
     return ""
 
+
+if find_spec("pipeline.tools") is not None:  # a run needs none of them
+    from pipeline.tools.commands import add_tools
+
+    add_tools(app)
+
+
+def _place(command: CommandInfo) -> int:
+    """Return where a command stands in the help."""
+    assert command.callback is not None
+    return list(EXAMPLES).index(command.name or command.callback.__name__)
+
+
+app.registered_commands.sort(key=_place)
 
 if __name__ == "__main__":
     main()

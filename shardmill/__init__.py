@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from pipeline.commands.api import (
         duplicates,
         find_document,
-        forecast,
-        init,
         inspect,
         open_run,
         plan,
         run,
         verify,
     )
-    from pipeline.commands.api_exports import (
+    from pipeline.run_file.config import RunFile
+    from pipeline.tools.export.api import (
         export,
         export_stages,
         export_texts,
-        export_tokenizer,
     )
-    from pipeline.run_file.config import RunFile
+    from pipeline.tools.forecast.forecast import forecast
+    from pipeline.tools.init.init import init
+    from pipeline.tools.tokenizer.export import export_tokenizer
     from stages.errors import (
         ConfigError,
         DataError,
@@ -134,21 +134,21 @@ _MODULES = {
     "pipeline.commands.api": (
         "duplicates",
         "find_document",
-        "forecast",
-        "init",
         "inspect",
         "open_run",
         "plan",
         "run",
         "verify",
     ),
-    "pipeline.commands.api_exports": (
+    "pipeline.tools.export.api": (
         "export",
         "export_stages",
         "export_texts",
-        "export_tokenizer",
     ),
     "pipeline.run_file.config": ("RunFile",),
+    "pipeline.tools.forecast.forecast": ("forecast",),
+    "pipeline.tools.init.init": ("init",),
+    "pipeline.tools.tokenizer.export": ("export_tokenizer",),
     "stages.errors": (
         "ConfigError",
         "DataError",

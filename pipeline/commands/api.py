@@ -10,17 +10,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pipeline.commands.finished_run import FinishedRun
-from pipeline.commands.forecast import forecast_run
-from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.inputs.limited import limit_inputs, limited_folder
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
-from pipeline.report.content import RunReport
-from pipeline.report.duplicates import ClusterContent
+from pipeline.report.content import ClusterContent, RunReport
 from pipeline.report.fate import FateContent, fate_of
-from pipeline.report.forecast_content import Forecast
-from pipeline.report.initial import InitContent
 from pipeline.report.inspection import describe_row
 from pipeline.report.row_content import RowContent
 from pipeline.run_file.config import RunFile
@@ -46,31 +41,7 @@ def plan(run_file: RunSource, output: str | Path, *, settings: Sequence[str] = (
     Raises:
         ShardmillError: a setting, an input or the folder cannot be used.
     """
-    return plan_session(_request(run_file, output, settings, workers=min(_cores(), 1)))
-
-
-def forecast(
-    run_file: RunSource,
-    output: str | Path,
-    *,
-    share: float = 0.01,
-    settings: Sequence[str] = (),
-    stream: TextIO | None = None,
-) -> Forecast:
-    """Return what a run would keep, give and cost, from a run over a sample of its real documents.
-
-    Args:
-        run_file: a TOML file, or what one holds: a mapping, with paths relative to the current folder.
-        output: folder of the run; nothing is written there.
-        share: of the bytes of the inputs that are read, in (0, 1].
-        settings: keys of the run file to change, such as "packing.seq_len=1024".
-        stream: where the progress of the sample's run is shown.
-
-    Raises:
-        ShardmillError: a setting or an input cannot be used, or no document was drawn.
-    """
-    request = _request(run_file, output, settings, workers=0)
-    return forecast_run(request, share=share, stream=stream)
+    return plan_session(request_of(run_file, output, settings, workers=min(_cores(), 1)))
 
 
 def run(  # noqa: PLR0913  # one parameter an option
@@ -103,11 +74,11 @@ def run(  # noqa: PLR0913  # one parameter an option
     Raises:
         ShardmillError: as its message says; what is committed stays.
     """
-    request = _request(
+    request = request_of(
         run_file,
         output,
         settings,
-        workers=_workers(workers),
+        workers=worker_count(workers),
         address=address,
         until=until,
         replace=replace,
@@ -139,7 +110,7 @@ def verify(
     Raises:
         ShardmillError: there is no finished run, or a file of it is damaged.
     """
-    count = _workers(workers)
+    count = worker_count(workers)
     return verify_session(_local(folder), workers=count, address=address, stream=stream, full=full)
 
 
@@ -160,34 +131,6 @@ def inspect(
     """
     with disk_faults(_local(folder)):
         return describe_row(_local(folder), dataset, split=split, row=row, epoch=epoch)
-
-
-def init(
-    folders: str | Path | Sequence[str | Path],
-    output: str | Path = "run.toml",
-    *,
-    task: str | None = None,
-    tokenizer: str | Path | None = None,
-    licence: str | None = None,
-    replace: bool = False,
-) -> InitContent:
-    """Write a commented run file for folders of texts, and return what was found and chosen.
-
-    Args:
-        folders: of texts: one, or several.
-        output: the run file.
-        task: pretrain, code, chat, embedding, seq2seq or continue; None takes what the texts suggest.
-        tokenizer: an existing one, instead of training one.
-        licence: of the texts.
-        replace: whether to write over a run file.
-
-    Raises:
-        ShardmillError: nothing there can be read, the run file is there, or a tokenizer is needed.
-    """
-    given = (folders,) if isinstance(folders, str | Path) else tuple(folders)
-    model = None if tokenizer is None else Path(tokenizer)
-    places = tuple(map(Path, given))
-    return init_run_file(InitRequest(places, Path(output), task, model, licence, replace))
 
 
 def open_run(folder: str | Path) -> FinishedRun:
@@ -231,9 +174,10 @@ def find_document(folder: str | Path, document: str) -> list[FateContent]:
         return fate_of(_local(folder), document)
 
 
-def _request(
+def request_of(
     run_file: RunSource, output: str | Path, settings: Sequence[str], **options: Any
 ) -> RunRequest:
+    """Return a call of `run`, from what one function or another was given."""
     file, base = _read(run_file, settings)
     return RunRequest(file=file, base=base, output=_local(output), **options)
 
@@ -253,7 +197,7 @@ def _local(folder: str | Path) -> Path:
     return require_local(Path(folder), "folder")
 
 
-def _workers(workers: int | None) -> int:
+def worker_count(workers: int | None) -> int:
     """Return how many actors there are to be."""
     if workers is not None and workers < 0:
         raise ConfigError(f"workers = {workers}: must be at least 0, which runs in this process")

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from pipeline.planning.earlier import generation_folders
 from pipeline.report.clusters import describe_clusters
-from pipeline.report.duplicates import ClusterContent
+from pipeline.report.content import ClusterContent
 from pipeline.report.inspection import describe_row
 from pipeline.report.row_content import RowContent
 from pipeline.report.shown_content import ShownRow

@@ -77,6 +77,15 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        parser=whole(0),
+        metavar="N",
+        help="Ray actors; 0 runs in this process. [default: cores]",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Verbose = Annotated[

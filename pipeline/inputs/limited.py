@@ -9,15 +9,21 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+import orjson
+
 from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.own_files import TRIAL
 from pipeline.inputs.place_files import open_place
-from pipeline.inputs.sample import sample_line, sample_source
 from pipeline.run_file.config import RunFile, Source
 from stages.columns import Drop
 from stages.errors import ConfigError
 from stages.reading.decompress import reading_stream
+from stages.reading.records import LanguageColumn, RawDocument
+
+_TEXT, _ID, _LANGUAGE, _SECTION = "_text", "_id", "_language", "_section_{}"
+_DIALOGUE = "_messages"
+"""Columns of a sample; what filters read beside them has the names that it had."""
 
 
 def limited_folder(output: Path) -> Path:
@@ -87,3 +93,49 @@ def _write(file: FoundFile, run: RunFile, target: BinaryIO, *, limit: int) -> in
             target.write(sample_line(record, file))
             count += 1
     return count
+
+
+def sample_line(record: RawDocument, file: FoundFile) -> bytes:
+    """Return a document as a line of JSON."""
+    values = map(_plain, record.values)
+    content: dict[str, object] = dict(zip(file.fields.beside, values, strict=False))
+    content |= {_TEXT: record.text, _LANGUAGE: record.language}
+    content |= {_SECTION.format(number): text for number, text in enumerate(record.sections)}
+    if record.turns:
+        del content[_TEXT]
+        content[_DIALOGUE] = [turn.message() for turn in record.turns]
+    if record.own_id is not None:
+        content[_ID] = record.own_id
+    return orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON can hold it: what it cannot is the text that a filter sees of it."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    try:
+        same = orjson.loads(orjson.dumps(value)) == value
+    except TypeError:
+        same = False
+    return value if same or value != value else str(value)  # noqa: PLR0124  # NaN is missing, as null is
+
+
+def sample_source(source: Source, place: Path) -> Source:
+    """Return a source of the run as one of its sample: all of it that decides what becomes of documents.
+
+    Limits are not carried: they would be held against the sample.
+    """
+    sections = tuple(_SECTION.format(number) for number in range(len(source.section_columns)))
+    own = {"column": _DIALOGUE, "completion_column": None}  # whose messages have their weights
+    chat = None if source.chat is None else source.chat.model_copy(update=own)
+    return Source(
+        name=source.name,
+        paths=(escape(str(place)),),
+        license=source.license,
+        text_column=_TEXT if chat is None else Source.model_fields["text_column"].default,
+        section_columns=sections,
+        chat=chat,
+        id_column=_ID if source.id_column is not None else None,
+        language=LanguageColumn(column=_LANGUAGE),
+        dedup=source.dedup,
+    )

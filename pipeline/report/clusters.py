@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from pipeline.report.duplicates import ClusterContent
+from pipeline.report.content import ClusterContent
 from pipeline.report.plain import PlainConsole, print_json
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage

@@ -1,6 +1,6 @@
 """What the commands return and print with --json: the keys of each report, and what stands there.
 
-What a forecast and a row hold stands in `forecast_content` and `row_content`.
+What a row holds stands in `row_content`.
 """
 
 from typing import NotRequired, TypedDict
@@ -9,7 +9,6 @@ from pydantic import JsonValue
 
 from pipeline.report.before import RepeatedContent
 from pipeline.report.contamination import EvaluationSetContent
-from pipeline.report.duplicates import ClusterContent, SourceRemovalsContent
 from pipeline.report.lengths import LengthsContent
 from pipeline.report.made import MadeContent
 from pipeline.report.mix_content import MixContent, PackedClassContent, WholeContent
@@ -85,6 +84,36 @@ class SampleContent(TypedDict):
     place: str
     detail: str
     excerpt: str
+
+
+class ClusterDocumentContent(TypedDict):
+    """A document of a cluster of duplicates."""
+
+    id: str
+    place: str
+    kept: bool
+    kept_id: str | None
+    similarity: float | None
+    method: str | None
+    excerpt: str
+
+
+class ClusterContent(TypedDict):
+    """A cluster of duplicates, with a few of its documents."""
+
+    id: str
+    documents: int
+    kept: int
+    removed: dict[str, int]
+    """By method."""
+    shown: list[ClusterDocumentContent]
+
+
+class SourceRemovalsContent(TypedDict):
+    """What deduplication removed of a source."""
+
+    documents: int
+    removed: int
 
 
 class DocumentsContent(TypedDict):
@@ -348,41 +377,3 @@ class PlannedContent(TypedDict):
     """What `--replace` does to a folder with later generations, if the step is stale."""
     reads: list[str]
     fingerprint: str | None
-
-
-class ExportReport(TypedDict):
-    """What an export holds, and how it is read."""
-
-    dataset: str
-    format: str
-    client: str
-    to: str
-    already: bool
-    epoch: int | None
-    splits: dict[str, JsonObject]
-    contents: list[str]
-    bytes: int
-    files: dict[str, JsonObject]
-    read: str
-    notes: list[str]
-
-
-class StagesReport(TypedDict):
-    """What an export of stages holds, and what its trainer has for stages."""
-
-    format: str
-    client: str
-    to: str
-    already: bool
-    contents: list[str]
-    stages: list[ExportReport]
-    notes: list[str]
-    lines: str
-
-
-class QuickReport(TypedDict):
-    """What `quick` made: a run and its export."""
-
-    work: str
-    run: RunReport
-    export: ExportReport

@@ -7,8 +7,7 @@ from typing import Any, TypedDict
 
 from markupsafe import Markup
 
-from pipeline.report.content import PackedContent, RunReport
-from pipeline.report.duplicates import ClusterContent, ClusterDocumentContent
+from pipeline.report.content import ClusterContent, ClusterDocumentContent, PackedContent, RunReport
 from pipeline.report.fairness import TextTable, mix_table, parity_picture, parity_table, tokenizer_table
 from pipeline.report.flow import flow_stages, held_out
 from pipeline.report.joined import joined_in

@@ -6,8 +6,8 @@ The scale is logarithmic: twice the tokens are as far from 1 as half of them.
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import NotRequired, TypedDict
 
-from pipeline.report.tokenizers import ComparedText, TokenizerComparison
 from pipeline.system.printable import printable
 from stages.tokenizer.parity import Rates
 
@@ -25,6 +25,40 @@ _SHAPES = (
     "M0,5.5L5.5,-4.5L-5.5,-4.5z",
 )
 _FONT = 'font-family="sans-serif" font-size="13"'
+
+
+class ComparedTokenizer(TypedDict):
+    """A tokenizer that was measured."""
+
+    name: str
+    path: str
+    vocab_size: int
+
+
+class ComparedText(TypedDict):
+    """What some texts came to."""
+
+    source: str
+    unit: str
+    """What a text is: a sentence, a part of the declaration, a text."""
+    sentences: NotRequired[int]
+    """Of parallel texts: in each language."""
+    left_out: NotRequired[int]
+    """Likewise: those that a language lacks."""
+    languages: Mapping[str, Mapping[str, Rates]]
+    """By language and tokenizer."""
+    total: Mapping[str, Rates]
+    """By tokenizer, of all languages together; parity is the mean of theirs."""
+
+
+class TokenizerComparison(TypedDict):
+    """All that `shardmill tokenizer compare --json` prints."""
+
+    format_version: int
+    reference: str
+    tokenizers: list[ComparedTokenizer]
+    parallel: ComparedText | None
+    text: ComparedText | None
 
 
 def draw_parity(comparison: TokenizerComparison) -> str:

@@ -11,7 +11,7 @@ from pipeline.system.printable import printable
 
 @cache
 def page_template(name: str) -> jinja2.Template:
-    """Return a template of pages.
+    """Return a template of pages: NAME of reports, or PACKAGE/NAME of another package.
 
     It is compiled once in a process: that takes as long as a small step of a small run.
     """
@@ -31,7 +31,8 @@ def _environment() -> jinja2.Environment:
 
 
 def _source(name: str) -> str:
-    return files("pipeline.report").joinpath("templates", name).read_text(encoding="utf-8")
+    package, _, file = name.rpartition("/")
+    return files(package or "pipeline.report").joinpath("templates", file).read_text(encoding="utf-8")
 
 
 def _finalized(value: Any) -> Any:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 from pipeline.planning.plan import State, StepStatus
-from pipeline.report.comparison import ComparisonReport, comparison_table
 from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.content import (
     AuditContent,
@@ -14,14 +13,12 @@ from pipeline.report.content import (
     LearningContent,
     PackingContent,
     PlannedContent,
-    QuickReport,
     RunReport,
     SplitContent,
     VerdictContent,
 )
 from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.evidence import evidence_lines
-from pipeline.report.exported import print_export
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
 from pipeline.report.joined import joined_in
 from pipeline.report.mixes import mix_lines
@@ -93,7 +90,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         return
     console = PlainConsole()
     console.line()
-    _print_documents(console, report["documents"])
+    print_documents(console, report["documents"])
     if report["languages"]:
         console.show(_texts(mix_table(report, MAX_LANGUAGES)))
     if fairness := report.get("fairness"):
@@ -119,7 +116,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         print_report(later, as_json=False)
 
 
-def _print_documents(console: PlainConsole, documents: DocumentsContent) -> None:
+def print_documents(console: PlainConsole, documents: DocumentsContent) -> None:
     """Print how many documents there are, what filters changed, and examples of what was dropped."""
     console.show(_documents(documents))
     if noticed := documents.get("noticed"):
@@ -251,12 +248,13 @@ def _print_audit(console: PlainConsole, audit: AuditContent) -> None:
 
 def _print_verdicts(console: PlainConsole, report: RunReport) -> None:
     for name, verdict in report["verify"].items():
-        _print_verdict(console, name, verdict, report["output"])
+        print_verdict(console, name, verdict, report["output"])
     for line in (*mix_lines(report), *evidence_lines(report)):
         console.line(line)
 
 
-def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, output: str) -> None:
+def print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, output: str) -> None:
+    """Print what was found of a dataset."""
     checked = verdict["checked"]
     console.line(f"verify {name}: {verdict['verdict'].upper()}")
     for finding in verdict["findings"][:MAX_FINDINGS]:
@@ -332,47 +330,3 @@ def _print_failed_gates(console: PlainConsole, gates: list[GateContent]) -> None
 
 def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3f}"
-
-
-def print_quick(report: QuickReport, *, as_json: bool) -> None:
-    """Print what was read, what was checked, what was exported and where the run is."""
-    if as_json:
-        print_json(report)
-        return
-    console = PlainConsole()
-    run = report["run"]
-    documents = run["documents"].copy()
-    documents.pop("removed", None)  # nothing is compared
-    _print_documents(console, documents)
-    for warning in run["warnings"]:
-        if not warning.startswith("validation."):  # which is said below, as an option
-            console.line(f"warning: {warning}")
-    for name, verdict in run["verify"].items():
-        _print_verdict(console, name, verdict, run["output"])
-    if "validation" not in report["export"]["splits"]:
-        console.line("no document was held out: raise --validation, or validation has 0 rows")
-    console.line(f"the run is in {report['work']}; delete it once you need no other format")
-    console.line()
-    print_export(report["export"], as_json=False)
-
-
-def print_comparison(report: ComparisonReport, *, as_json: bool) -> None:
-    """Print what models of one budget came to."""
-    if as_json:
-        print_json(report)
-        return
-    console = PlainConsole()
-    console.show(comparison_table(report))
-    for record in report["datasets"]:
-        if "reason" in record:
-            console.line(f"{record['name']}: not compared: {record['reason']}")
-    texts, settings = report["texts"], report["settings"]
-    console.line()
-    console.line(
-        f"{settings['tokens']:,} tokens a model, seeds: {settings['seeds']}; asked about"
-        f" {texts['fresh']:,} held-out documents"
-    )
-    if report["classes"]:
-        told = ", ".join(report["classes"])
-        console.line(f"probe: {told}; the most frequent alone: {report['majority']:.1%}")
-    console.line(f"curves: {report['output']}/compare.html")

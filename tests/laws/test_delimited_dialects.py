@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.run_file.load import load_run_file
+from pipeline.tools.init.init import InitRequest, init_run_file
 from stages.columns import Drop
 from stages.errors import DataError
 from stages.reading.columns_seen import ColumnsSeen

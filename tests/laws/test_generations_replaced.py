@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from pipeline.commands.quick import QuickRequest, run_file
 from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.run_file.load import load_run_file
 from pipeline.session import session
 from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.export.quick import QuickRequest, run_file
 from tests.called import called
 from tests.campaign import FULL, some_of
 from tests.laws.grown_folders import content_of

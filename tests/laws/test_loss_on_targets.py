@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.report.inspection import Role, describe_row
 from pipeline.session.verifying import verify_session
+from pipeline.tools.export.dataset import ExportRequest, export_dataset
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError
 from stages.loading.batches import Batches

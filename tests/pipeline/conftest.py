@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import ray.cloudpickle
 
-from pipeline.commands import forecast
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file
+from pipeline.tools.forecast import forecast
 from tests.made_once import MadeOnce
 from tests.pipeline import trials
 from tests.pipeline.few_texts import write_few_texts

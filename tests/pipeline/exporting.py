@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.commands.export import ExportRequest, export_dataset
+from pipeline.tools.export.dataset import ExportRequest, export_dataset
 from tests.stages.export.built_dataset import EOS, build_dataset
 
 TRAIN = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]

@@ -5,10 +5,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pipeline.commands.init import InitRequest, init_run_file
-from pipeline.report.initial import InitContent
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.init.init import InitRequest, init_run_file
+from pipeline.tools.init.terminal import InitContent
 
 TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from pipeline.commands import export_parts
-from pipeline.commands.export_folder import DonePart, keep_part
+from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export.folder import DonePart, keep_part
 from stages.export.carried_tokenizer import carried_tokenizer
 from stages.export.source import open_source
 from stages.store.digests import digest_file

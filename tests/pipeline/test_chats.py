@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from pyarrow import feather
 from pydantic import ValidationError
 
-from pipeline.commands.forecast import forecast_run
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, plan_session, run_session
 from pipeline.session.verifying import verify_session
+from pipeline.tools.forecast.forecast import forecast_run
 from stages.chat.dialogue import dialogue_of
 from stages.chat.table import TEMPLATES
 from stages.chat.template import LEARNED, MARKUP

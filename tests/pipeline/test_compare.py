@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.commands.compare import JSON_NAME, PAGE_NAME, CompareRequest, compare_datasets
-from pipeline.report.comparison import COLUMNS, comparison_rows
+from pipeline.tools.compare.compare import JSON_NAME, PAGE_NAME, CompareRequest, compare_datasets
+from pipeline.tools.compare.page import COLUMNS, comparison_rows
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
 from tests.campaign import FULL

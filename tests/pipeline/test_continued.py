@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.commands.continued import ContinueRequest, compare_continued
-from pipeline.commands.evaluation_sets import heldout_rows, read_asked
-from pipeline.compare_cli import SHOWN_DEFAULTS
+from pipeline.tools.compare.command import SHOWN_DEFAULTS
+from pipeline.tools.compare.continued import ContinueRequest, compare_continued
+from pipeline.tools.compare.evaluation_sets import heldout_rows, read_asked
 from stages.comparing.budget import tokens_read
 from stages.continuing.causal_model import CausalModel
 from stages.continuing.settings import ContinueSettings

@@ -8,21 +8,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.commands.duplicates import (
+from pipeline.inputs.chance_records import chance_records
+from pipeline.inputs.files import find_inputs
+from pipeline.inputs.place_files import open_place
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.forecast.duplicates import (
     SampledGroups,
     draw_by_chance,
     duplicates_forecast,
     sampled_groups,
     share_of,
 )
-from pipeline.commands.forecast import forecast_run
-from pipeline.commands.sample_fields import drawn_fields
-from pipeline.inputs.chance_records import chance_records
-from pipeline.inputs.files import find_inputs
-from pipeline.inputs.place_files import open_place
-from pipeline.report.duplicates import duplicates_lines
-from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.forecast.fields import drawn_fields
+from pipeline.tools.forecast.forecast import forecast_run
+from pipeline.tools.forecast.terminal import duplicates_lines
 from tests.pipeline.test_dedup_limits import letters, run_file, unlike, write
 
 pytestmark = pytest.mark.usefixtures("measured_once")

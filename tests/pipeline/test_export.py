@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commands import export_parts
-from pipeline.commands.export import ExportRequest, export_dataset
-from pipeline.commands.export_folder import DonePart, keep_part
 from pipeline.state.journal import run_lock
+from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export.dataset import ExportRequest, export_dataset
+from pipeline.tools.export.folder import DonePart, keep_part
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export import megatron
 from stages.export.table import FORMATS
@@ -107,7 +107,8 @@ def test_a_journal_whose_last_line_was_cut_is_gone_on_with_as_often_as_it_takes(
 KILL_ITSELF = """
 import os, signal, sys
 from pathlib import Path
-from pipeline.commands import export, export_parts
+from pipeline.tools.export import dataset as export
+from pipeline.tools.export import parts as export_parts
 
 keep, count = export_parts.keep_part, 0
 

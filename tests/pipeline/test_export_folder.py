@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commands import export_folder, export_parts
-from pipeline.commands.export_folder import DonePart
+from pipeline.tools.export import folder as export_folder
+from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export.folder import DonePart
 from stages.errors import ConfigError, FormatError, Stopped
 from stages.export.source import open_source
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn
@@ -121,7 +122,7 @@ def test_what_the_disk_refuses_is_one_line_that_names_the_file(run: Path, tmp_pa
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from pipeline.commands import export
+from pipeline.tools.export import dataset as export
 from stages.errors import Stopped
 
 run, to, *formats = sys.argv[1:]

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import shardmill
 from pipeline import cli
-from pipeline.commands import export_parts
-from pipeline.commands.export import ExportRequest, export_dataset
-from pipeline.commands.export_folder import DonePart, keep_part
-from pipeline.commands.export_stages import StagesRequest, export_stages
+from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export.dataset import ExportRequest, export_dataset
+from pipeline.tools.export.folder import DonePart, keep_part
+from pipeline.tools.export.stages import StagesRequest, export_stages
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.table import FORMATS
 from stages.store.manifest import MANIFEST_NAME, read_manifest, write_manifest

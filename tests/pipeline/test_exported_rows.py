@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import shardmill
-from pipeline.commands import export_texts
-from pipeline.commands.export_folder import read_summary
 from pipeline.steps.units import kept_groups
+from pipeline.tools.export import texts as export_texts
+from pipeline.tools.export.folder import read_summary
 from stages.errors import ConfigError, FormatError
 from stages.export.collator import collator
 from stages.export.source import open_source

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.commands.forecast import forecast_run
-from pipeline.inputs.sample import draw_sample
-from pipeline.report.forecast import print_forecast, require_room
-from pipeline.report.forecast_content import CutsForecast, Forecast
 from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.forecast.content import CutsForecast, Forecast
+from pipeline.tools.forecast.forecast import forecast_run
+from pipeline.tools.forecast.sample import draw_sample
+from pipeline.tools.forecast.terminal import print_forecast, require_room
 from stages.errors import ConfigError
 from tests.campaign import some_of
 from tests.stages.tokenizer.existing_files import texts
@@ -86,7 +86,7 @@ def request(folder: Path, file: RunFile | None = None) -> RunRequest:
 _ALONE = """
 import json, sys
 from pathlib import Path
-from pipeline.commands.forecast import forecast_run
+from pipeline.tools.forecast.forecast import forecast_run
 from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pipeline.commands.init import InitRequest, init_run_file
-from pipeline.init.fields import choose_fields
-from pipeline.report.initial import InitContent
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.init.fields import choose_fields
+from pipeline.tools.init.init import InitRequest, init_run_file
+from pipeline.tools.init.terminal import InitContent
 from stages.errors import ConfigError
 from stages.reading.source_code import CODE_ENDINGS
 from tests.called import called

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.init import defaults
-from pipeline.init.defaults import Defaults, _memory, _power, _share, defaults_for
-from pipeline.init.draft import Draft, DraftSource
-from pipeline.init.fields import FieldChoice
+from pipeline.tools.init import defaults
+from pipeline.tools.init.defaults import Defaults, _memory, _power, _share, defaults_for
+from pipeline.tools.init.draft import Draft, DraftSource
+from pipeline.tools.init.fields import FieldChoice
 
 GIB = 1 << 30
 

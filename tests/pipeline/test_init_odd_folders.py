@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.commands.init import InitRequest, init_run_file
-from pipeline.init.fields import choose_fields
-from pipeline.init.records import look_at
+from pipeline.tools.init.fields import choose_fields
+from pipeline.tools.init.init import InitRequest, init_run_file
+from pipeline.tools.init.records import look_at
 from stages.errors import ConfigError
 from stages.reading.delimited import CSV
 from tests.pipeline.initialised import TEXTS, ingested, init, lines_of

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pipeline.init.delimited import delimiter_in, lacks_header, quoting_in
-from pipeline.init.draft import DraftSource
-from pipeline.init.fields import FieldChoice, choose_fields
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.init.delimited import delimiter_in, lacks_header, quoting_in
+from pipeline.tools.init.draft import DraftSource
+from pipeline.tools.init.fields import FieldChoice, choose_fields
 from stages.errors import ConfigError
 from stages.reading.delimiters import USUAL_DELIMITERS, Quoting
 from tests.called import called

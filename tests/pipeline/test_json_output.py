@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-import pipeline.report
+import pipeline
 from pipeline.report.clusters import print_clusters
-from pipeline.report.continued import print_continued
-from pipeline.report.exported import print_export, print_stages
 from pipeline.report.fate import print_fate
-from pipeline.report.forecast import print_forecast
-from pipeline.report.initial import print_init
 from pipeline.report.inspection import print_row
-from pipeline.report.sweep import print_sweep
-from pipeline.report.terminal import print_comparison, print_quick, print_report
-from pipeline.report.tokenizer_extension import print_extension
-from pipeline.report.tokenizers import print_tokenizers
+from pipeline.report.terminal import print_report
+from pipeline.tools.compare.continued_page import print_continued
+from pipeline.tools.compare.page import print_comparison
+from pipeline.tools.export.terminal import print_export, print_quick, print_stages
+from pipeline.tools.forecast.terminal import print_forecast
+from pipeline.tools.init.terminal import print_init
+from pipeline.tools.tokenizer.compare_tables import print_tokenizers
+from pipeline.tools.tokenizer.extend_tables import print_extension
+from pipeline.tools.tokenizer.sweep_tables import print_sweep
 
 PRINTED_AS_THEY_ARE = (
     print_clusters,
@@ -38,22 +39,26 @@ PRINTED_AS_THEY_ARE = (
 )
 
 PRINTED_OTHERWISE = {
-    "status.print_status",
-    "resizing.print_resizing",
-    "terminal.print_plan",
-    "tokenizer_export.print_export",
-    "tokenizer_proof.print_proof",
+    "pipeline.report.status.print_status",
+    "pipeline.report.terminal.print_plan",
+    "pipeline.tools.tokenizer.export_tables.print_export",
+    "pipeline.tools.tokenizer.resize_tables.print_resizing",
+    "pipeline.tools.tokenizer.verify_tables.print_proof",
 }
 """They make JSON of what they are given; tests of their commands look at it."""
 
 
 def test_every_printer_of_json_is_looked_at_here_or_by_the_tests_of_its_command() -> None:
-    listed = {f"{one.__module__.rpartition('.')[2]}.{one.__name__}" for one in PRINTED_AS_THEY_ARE}
+    listed = {f"{one.__module__}.{one.__name__}" for one in PRINTED_AS_THEY_ARE}
+    root = Path(pipeline.__path__[0]).parent
     there = {
-        f"{path.stem}.{node.name}"
-        for path in Path(pipeline.report.__path__[0]).glob("*.py")
+        f"{'.'.join(path.relative_to(root).with_suffix('').parts)}.{node.name}"
+        for folder in ("report", "tools")
+        for path in (root / "pipeline" / folder).rglob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef) and "as_json" in {one.arg for one in node.args.kwonlyargs}
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("print_")
+        and "as_json" in {one.arg for one in node.args.kwonlyargs}
     }
     assert there == listed | PRINTED_OTHERWISE
 

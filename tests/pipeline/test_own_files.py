@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.commands import api
-from pipeline.commands.init import InitRequest, init_run_file
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.tools.init.init import InitRequest, init_run_file
 from stages.errors import ConfigError
 
 TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]

@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.commands.tokenizer_compare import TokenizersRequest, compare_tokenizers
 from pipeline.inputs.languages import bundled_declarations
 from pipeline.inputs.parallel_text import resolve_fairness
 from pipeline.report.fairness import (
@@ -36,6 +35,7 @@ from pipeline.steps.tokenizer.limits import (
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.steps.tokenizer.parallel import PARITY, ParallelRecord
 from pipeline.steps.tokenizer.training import TokenizerRecord
+from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError, FormatError, ShardmillError, VerificationError
 from stages.tokenizer.fairness import TextCounter

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pipeline.engine.memory import MIB
-from pipeline.planning.peaks import IDLE, RAY, TORCH, Parts, Peaks, peaks_of
 from pipeline.run_file.config import RunFile
 from pipeline.steps.decode.sample import sampled_bytes
 from pipeline.steps.tokenize.encode import LanguageTokens
+from pipeline.tools.forecast.peaks import IDLE, RAY, TORCH, Parts, Peaks, peaks_of
 
 HELD = {
     "scan": 100 * MIB,

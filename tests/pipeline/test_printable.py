@@ -13,16 +13,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.engine.progress import Progress
-from pipeline.report.comparison import COLUMNS, comparison_table
-from pipeline.report.exported import print_export
 from pipeline.report.fairness import first_languages
 from pipeline.report.inspection import print_row
 from pipeline.report.page import MAX_FINDINGS, MAX_LANGUAGES, render_page
 from pipeline.report.plain import PlainConsole
 from pipeline.report.status import print_status
-from pipeline.report.terminal import print_quick, print_report
+from pipeline.report.terminal import print_report
 from pipeline.state.journal import Journal
 from pipeline.system.printable import printable, printable_json
+from pipeline.tools.compare.page import COLUMNS, comparison_table
+from pipeline.tools.export.terminal import print_export, print_quick
 
 EVIL = "x\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nverify clm: PASS[/red]:smile:<b>"
 SHOWN = r"x\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nverify clm: PASS[/red]:smile:<b>"

@@ -18,12 +18,12 @@ import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers
 
-from pipeline.commands import export_parts
-from pipeline.commands.export_folder import keep_part
-from pipeline.commands.quick import QuickRequest, quick_export, run_file
-from pipeline.report.terminal import print_quick
 from pipeline.session import session
 from pipeline.state.commits import Commits
+from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export.folder import keep_part
+from pipeline.tools.export.quick import QuickRequest, quick_export, run_file
+from pipeline.tools.export.terminal import print_quick
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
 from tests.called import called

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.commands.export_folder import SUMMARY, read_summary
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.kept_plan import read_kept_plan
 from pipeline.planning.outputs import PLAN
@@ -25,6 +24,7 @@ from pipeline.state.journal import (
     run_lock,
 )
 from pipeline.system.regular_files import open_regular, read_regular
+from pipeline.tools.export.folder import SUMMARY, read_summary
 from stages.errors import ConfigError, FormatError
 
 KINDS = {

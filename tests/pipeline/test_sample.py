@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.commands.forecast import forecast_run
-from pipeline.inputs.even_share import DrawnFile, even_share
-from pipeline.inputs.sample import InputSample, draw_sample, sample_source
-from pipeline.report.forecast_content import Forecast
+from pipeline.inputs.limited import sample_source
 from pipeline.run_file.config import RunFile, Source
 from pipeline.session.session import RunRequest, run_session
+from pipeline.tools.forecast.content import Forecast
+from pipeline.tools.forecast.even_share import DrawnFile, even_share
+from pipeline.tools.forecast.forecast import forecast_run
+from pipeline.tools.forecast.sample import InputSample, draw_sample
 from stages.chat.config import ChatConfig
 from stages.errors import ConfigError, DataError
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.commands.scaled_up import MeasuredSample, _languages, _parts_of, _steps
 from pipeline.inputs.bundles import MEAN
-from pipeline.inputs.sample import InputSample, SourceSample
 from pipeline.steps.decode.sample import sampled_bytes
+from pipeline.tools.forecast.sample import InputSample, SourceSample
+from pipeline.tools.forecast.scaled_up import MeasuredSample, _languages, _parts_of, _steps
 
 TIMES = 3.0
 MOST = 4 << 20

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Library
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.commands.tokenizer_compare import TokenizersRequest, compare_tokenizers
+from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers
 from stages.errors import ConfigError, DataError, FormatError
 from tests.stages.tokenizer.existing_files import data_of
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.commands.tokenizer_extend import ExtendRequest, extend_tokenizer
+from pipeline.tools.tokenizer.extend import ExtendRequest, extend_tokenizer
 from stages.errors import ConfigError
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.roles import SpecialPieces, find_roles

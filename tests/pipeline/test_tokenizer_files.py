@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commands import tokenizer_verify
-from pipeline.commands.tokenizer_verify import verify_tokenizer
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.run_file.config import RunFile
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
+from pipeline.tools.tokenizer import verify as tokenizer_verify
+from pipeline.tools.tokenizer.verify import verify_tokenizer
 from stages.errors import ConfigError, FormatError
 from stages.tokenizer.existing import TokenizerKind, open_tokenizer
 from stages.tokenizer.stress import stress_texts

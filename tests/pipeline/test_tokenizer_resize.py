@@ -10,9 +10,9 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Llam
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.commands import checkpoints
-from pipeline.commands.step_zero import StepZero
-from pipeline.commands.tokenizer_resize import ResizeRequest, model_file, resize_checkpoint
+from pipeline.tools.tokenizer import checkpoints
+from pipeline.tools.tokenizer.resize import ResizeRequest, model_file, resize_checkpoint
+from pipeline.tools.tokenizer.step_zero import StepZero
 from stages.errors import ConfigError, DataError, FormatError, Stopped
 from stages.resize.row_method import RowMethod
 from tests.stages.tokenizer.existing_files import data_of

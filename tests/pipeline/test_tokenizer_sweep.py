@@ -14,10 +14,10 @@ import sentencepiece
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.commands.tokenizer_sweep import SweepRequest, SweptSettings, _tokens, sweep_tokenizers
-from pipeline.report.sweep import SweepContent, print_sweep
-from pipeline.report.sweep_picture import draw_sweep
 from pipeline.session.session import RunRequest
+from pipeline.tools.tokenizer.sweep import SweepRequest, SweptSettings, _tokens, sweep_tokenizers
+from pipeline.tools.tokenizer.sweep_picture import draw_sweep
+from pipeline.tools.tokenizer.sweep_tables import SweepContent, print_sweep
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError
 from stages.store.folders import files_below

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline.cli import app
-from pipeline.commands import tokenizer_verify
-from pipeline.commands.tokenizer_verify import GIVEN, verify_tokenizer
+from pipeline.tools.tokenizer import verify as tokenizer_verify
+from pipeline.tools.tokenizer.verify import GIVEN, verify_tokenizer
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.train import TrainConfig, train_model

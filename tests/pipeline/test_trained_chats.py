@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.commands.tokenizer_sweep import SweepRequest, SweptSettings, sweep_tokenizers
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, plan_session, run_session
 from pipeline.steps.tokenizer.load import tokenizer_of
+from pipeline.tools.tokenizer.sweep import SweepRequest, SweptSettings, sweep_tokenizers
 from stages.chat.template import MARKUP
 from stages.errors import ConfigError
 from tests.stages.chat.chat_files import chat_run, dialogues, write_lines

@@ -6,6 +6,7 @@ The oracle is transformers itself, on files of every kind, trained models of a r
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +16,10 @@ from typer.testing import CliRunner
 
 import shardmill
 from pipeline.cli import app
-from pipeline.commands import tokenizer_export
-from pipeline.commands.tokenizer_export import (
-    TokenizerExportRequest,
-    export_tokenizer,
-    opened_tokenizer,
-)
 from pipeline.run_file.config import RunFile
+from pipeline.tools.tokenizer import export as tokenizer_export
+from pipeline.tools.tokenizer.export import OpenedTokenizer, export_tokenizer, opened_tokenizer
+from pipeline.tools.tokenizer.export_tables import TokenizerExport
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.framing import FrameIds, Framing, trained_ids
@@ -74,23 +72,33 @@ def own_model(kind: str) -> bytes:
     return train_model(lines, TrainConfig.model_validate({"vocab_size": 1_200, **OWN[kind]}))
 
 
-def request_of(name: str, folder: Path, **more: object) -> TokenizerExportRequest:
-    """Return a request for the export of a tokenizer, which is written down first."""
+def written(name: str, folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write a tokenizer's file; return it and the special ids that it does not say by itself."""
     pieces = name in OWN and name != "byte_bpe"
     kind = TokenizerKind.SENTENCEPIECE if pieces else kind_of_file(name)
     place = folder / f"{name}-{kind}"
     place.write_bytes(own_model(name) if name in OWN else data_of(name))
-    special = ("eos=[SEP]",) if name == "bert" else ()
-    return TokenizerExportRequest(place, folder / "hub", special=special, **more)  # type: ignore[arg-type]
+    return place, ("eos=[SEP]",) if name == "bert" else ()
+
+
+def exported(name: str, folder: Path, **more: Any) -> TokenizerExport:
+    """Export a tokenizer to the folder `hub`."""
+    place, special = written(name, folder)
+    return export_tokenizer(place, folder / "hub", special=special, **more)
+
+
+def opened_model(name: str, folder: Path) -> OpenedTokenizer:
+    """Return a tokenizer as a run uses it, and what a folder of it holds."""
+    place, special = written(name, folder)
+    return opened_tokenizer(place, special=special)
 
 
 @pytest.mark.parametrize("name", [*KINDS[1:], pytest.param("bpe", marks=pytest.mark.campaign)])
 def test_ids_and_roles_of_autotokenizer_are_those_of_the_run(name: str, tmp_path: Path) -> None:
-    request = request_of(name, tmp_path, split_special=True)
-    found = export_tokenizer(request)
+    found = exported(name, tmp_path, split_special=True)
     assert found.proof.texts > 900
     assert found.proof.differ == 0
-    ours = opened_tokenizer(request).tokenizer
+    ours = opened_model(name, tmp_path).tokenizer
     theirs = AutoTokenizer.from_pretrained(tmp_path / "hub", local_files_only=True)
     special = ours.special_ids
     assert [getattr(theirs, f"{role}_token_id") for role in ROLES] == [*map(special.get, ROLES)]
@@ -100,16 +108,16 @@ def test_ids_and_roles_of_autotokenizer_are_those_of_the_run(name: str, tmp_path
     assert theirs(every, add_special_tokens=False)["input_ids"] == wanted
     if name in OWN:
         assert [theirs.decode(ids) for ids in wanted] == every
-    written = (tmp_path / "hub" / "tokenizer.json").read_bytes()
-    if request.model.name.endswith(".json"):
-        assert written == request.model.read_bytes()
+    data = (tmp_path / "hub" / "tokenizer.json").read_bytes()
+    if found.model.name.endswith(".json"):
+        assert data == found.model.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "policies"])
 def test_a_written_folder_is_a_tokenizer_of_another_run_with_the_same_ids(
     name: str, tmp_path: Path
 ) -> None:
-    opened = opened_tokenizer(request_of(name, tmp_path))
+    opened = opened_model(name, tmp_path)
     data = folder_files(opened.hub, opened.frame)["tokenizer.json"]
     kind = TokenizerKind.HUGGING_FACE
     roles = find_roles(describe(data, kind, name=name), SpecialPieces(), name=name)
@@ -123,7 +131,7 @@ def test_a_written_folder_is_a_tokenizer_of_another_run_with_the_same_ids(
 
 
 def test_a_file_whose_pre_tokenizer_drops_text_is_not_read(tmp_path: Path) -> None:
-    opened = opened_tokenizer(request_of("bpe", tmp_path))
+    opened = opened_model("bpe", tmp_path)
     data = folder_files(opened.hub, opened.frame)["tokenizer.json"]
     for dropping in ({"type": "Whitespace"}, SPLIT | {"behavior": "Removed"}):
         with pytest.raises(FormatError, match="and what `shardmill tokenizer export` wrote"):
@@ -137,8 +145,7 @@ def test_a_file_whose_pre_tokenizer_drops_text_is_not_read(tmp_path: Path) -> No
 def test_what_add_special_tokens_puts_around_a_text_is_the_framing(
     preset: str, begin: list[int], end: list[int], tmp_path: Path
 ) -> None:
-    request = request_of("bpe", tmp_path, framing=preset)
-    export_tokenizer(request)
+    exported("bpe", tmp_path, framing=preset)
     theirs = AutoTokenizer.from_pretrained(tmp_path / "hub", local_files_only=True)
     bare, framed = (theirs("low tide", add_special_tokens=on)["input_ids"] for on in (False, True))
     assert framed == [*begin, *bare, *end]
@@ -151,7 +158,7 @@ def test_what_add_special_tokens_puts_around_a_text_is_the_framing(
         for split in (False, True)
     }
     assert literal[False] == [6]  # the library's way, unless it is told to split special tokens
-    assert literal[True] == opened_tokenizer(request).tokenizer.encode(["<mask>"])[0].tolist()
+    assert literal[True] == opened_model("bpe", tmp_path).tokenizer.encode(["<mask>"])[0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +182,7 @@ def test_the_folder_of_a_run_has_its_framing(
     )
     kept = {"run": run.model_dump(mode="json"), "steps": {}}
     (tmp_path / "run.json").write_text(json.dumps(kept))
-    opened = opened_tokenizer(TokenizerExportRequest(tmp_path, tmp_path / "hub"))
+    opened = opened_tokenizer(tmp_path)
     assert opened.frame is not None
     assert tuple(opened.frame) == frame
     assert opened.tokenizer.exact
@@ -187,10 +194,9 @@ def test_the_folder_of_a_run_has_its_framing(
 def test_a_folder_that_differs_is_refused_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = request_of("albert-model", tmp_path)  # its rules join characters, the library's do not
     monkeypatch.setattr(tokenizer_export, "stress_texts", stress_texts)
     with pytest.raises(VerificationError, match="comparisons find other ids in the written"):
-        export_tokenizer(request)
+        exported("albert-model", tmp_path)  # its rules join characters, the library's do not
     assert not (tmp_path / "hub").exists()
     assert not (tmp_path / "hub.partial").exists()
 
@@ -200,12 +206,12 @@ def test_a_half_made_folder_of_someone_else_is_left_alone(tmp_path: Path) -> Non
     stranger.parent.mkdir()
     stranger.write_text("hours of work")
     with pytest.raises(ConfigError, match=r"holds parts\.jsonl, which is not ours; move it away"):
-        export_tokenizer(request_of("gpt2", tmp_path))
+        exported("gpt2", tmp_path)
     assert stranger.read_text() == "hours of work"
 
 
 def test_a_proof_counts_what_differs_and_what_is_left_out(tmp_path: Path) -> None:
-    opened = opened_tokenizer(request_of("bpe", tmp_path))
+    opened = opened_model("bpe", tmp_path)
     file = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=True, name="bpe")
     given = ["a text", "a </s> b", "\u2581"]
     good = prove_folder(json.dumps(file).encode(), opened.tokenizer, None, given)
@@ -216,7 +222,7 @@ def test_a_proof_counts_what_differs_and_what_is_left_out(tmp_path: Path) -> Non
 
 
 def test_unigram_may_cut_otherwise_only_where_scores_are_tied(tmp_path: Path) -> None:
-    opened = opened_tokenizer(request_of("unigram", tmp_path))
+    opened = opened_model("unigram", tmp_path)
     scores = unigram_scores(opened.hub)
     assert scores is not None
     file = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=True, name="unigram")

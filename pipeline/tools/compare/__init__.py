@@ -1,0 +1,1 @@
+"""Compare: models of one budget on datasets, asked about the same documents."""

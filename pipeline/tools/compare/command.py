@@ -1,0 +1,179 @@
+"""The command `shardmill compare`: tiny models of its own, or models of transformers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.commands.options import AsJson, Quiet, local, progress, rate, whole
+from stages.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipeline.tools.compare.compare import CompareRequest
+    from stages.continuing.settings import ContinueSettings
+
+SHOWN_DEFAULTS = {"learning_rate": 3e-4, "step_tokens": 4_096, "evaluation_tokens": 50_000}
+"""Those of ContinueSettings, written again so that no command imports pydantic to show its options."""
+Evaluations = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evaluate",
+        metavar="NAME=DIR",
+        help="With --from: a dataset's folder, RUN/datasets/NAME, on whose validation split losses are"
+        " measured, or DIR:source=SOURCE or DIR:language=LANGUAGE for a part of it; may be given again."
+        " [default: the first dataset of every run]",
+    ),
+]
+Sequences = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sequence",
+        metavar="NAME,NAME",
+        help="With --from: datasets of one run that are trained on one after the other, each its part of"
+        " the tokens; may be given again.",
+    ),
+]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(
+        parser=rate,
+        metavar="R",
+        help=f"With --from: the highest learning rate. [default: {SHOWN_DEFAULTS['learning_rate']}]",
+    ),
+]
+StepTokens = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole(1),
+        metavar="N",
+        help=f"With --from: tokens of a training step. [default: {SHOWN_DEFAULTS['step_tokens']}]",
+    ),
+]
+Evaluated = Annotated[
+    int | None,
+    typer.Option(
+        parser=whole(1),
+        metavar="N",
+        help="With --from: most tokens that each loss is measured on. [default:"
+        f" {SHOWN_DEFAULTS['evaluation_tokens']}]",
+    ),
+]
+
+
+Start = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="DIR",
+        help="Folder of a model of transformers to go on from, with config.json and weights; without"
+        " weights, they are drawn. [default: tiny models of this program]",
+        callback=local,
+    ),
+]
+Save = Annotated[
+    bool,
+    typer.Option(
+        "--save",
+        help="With --from: keep the trained models, in weights/ of the results, for transformers.",
+    ),
+]
+ResultFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="PATH",
+        help="Folder of the results. [default: DIR/compare]",
+        callback=local,
+    ),
+]
+
+
+def compare(  # noqa: PLR0913  # one parameter an option
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=local)
+    ],
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
+    ] = None,
+    tokens: Annotated[
+        int, typer.Option(parser=whole(1_000), metavar="N", help="Tokens that each model reads.")
+    ] = 500_000,
+    seeds: Annotated[
+        int, typer.Option(parser=whole(1, 100), metavar="K", help="Models of each dataset, 1 to 100.")
+    ] = 1,
+    start: Start = None,
+    evaluations: Evaluations = None,
+    sequences: Sequences = None,
+    learning_rate: LearningRate = None,
+    step_tokens: StepTokens = None,
+    evaluation_tokens: Evaluated = None,
+    save: Save = False,  # noqa: FBT002  # typer's way
+    output: ResultFolder = None,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Train models on datasets, alike, and compare what they know."""
+    numbers = {
+        "learning_rate": learning_rate,
+        "step_tokens": step_tokens,
+        "evaluation_tokens": evaluation_tokens,
+    }
+    if start is None:
+        asked = {"evaluate": evaluations, "sequence": sequences, "save": save, **numbers}
+        if strangers := [name for name, value in asked.items() if value]:
+            raise ConfigError(
+                f"--{strangers[0].replace('_', '-')}: is for models that go on from a checkpoint; name"
+                " its folder with --from, or leave it out"
+            )
+        tiny = _tiny_request(folders, datasets, tokens=tokens, seeds=seeds, output=output)
+        _compare_tiny(tiny, quiet=quiet, as_json=as_json)
+        return
+    from pipeline.tools.compare.continued import ContinueRequest, compare_continued
+    from pipeline.tools.compare.continued_page import print_continued
+
+    given = {name: value for name, value in numbers.items() if value is not None}
+    request = ContinueRequest(
+        tuple(folders),
+        start,
+        tuple(datasets or ()),
+        tuple(tuple(one.split(",")) for one in sequences or ()),
+        tuple(evaluations or ()),
+        output,
+        _settings({**given, "tokens": tokens, "seeds": seeds}),
+        save,
+    )
+    print_continued(compare_continued(request, stream=progress(quiet=quiet)), as_json=as_json)
+
+
+def _settings(given: dict[str, float | int]) -> "ContinueSettings":
+    """Return the settings of the command line."""
+    from pydantic import ValidationError
+
+    from pipeline.run_file.wording import what_must_be
+    from stages.continuing.settings import ContinueSettings
+
+    try:
+        return ContinueSettings.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]).replace("_", "-")
+        raise ConfigError(f"--{name} {first['input']}: {what_must_be(first)}") from error
+
+
+def _tiny_request(
+    folders: list[Path], datasets: list[str] | None, *, tokens: int, seeds: int, output: Path | None
+) -> "CompareRequest":
+    from pipeline.tools.compare.compare import CompareRequest
+    from stages.comparing.settings import CompareSettings
+
+    settings = CompareSettings(tokens=tokens, seeds=seeds)
+    return CompareRequest(tuple(folders), tuple(datasets or ()), output, settings)
+
+
+def _compare_tiny(request: "CompareRequest", *, quiet: bool, as_json: bool) -> None:
+    from pipeline.tools.compare.compare import compare_datasets
+    from pipeline.tools.compare.page import print_comparison
+
+    print_comparison(compare_datasets(request, stream=progress(quiet=quiet)), as_json=as_json)

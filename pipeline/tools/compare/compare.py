@@ -1,0 +1,272 @@
+"""Compare: tiny models of one budget on datasets of one run or several, asked about the same documents.
+
+    run folders -+-> documents held out by all ------------------> questions
+                 +-> datasets -> a model for each and each seed -> compare.json, compare.html
+
+In this process, without Ray, one model after the other: on a CPU a function of the datasets, the runs'
+texts and the settings, in whatever order they are named.
+"""
+
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TextIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engine.progress import BatchProgress, Progress
+from pipeline.planning.kept_plan import kept_run
+from pipeline.planning.outputs import require_local
+from pipeline.planning.replays import replays_again
+from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
+from pipeline.session.session import read_plan
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage, make_folder
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.replayed import replayed_units
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import Records
+from pipeline.steps.tokenize.step import TOKENIZE
+from pipeline.steps.tokenizer.load import tokenizer_of
+from pipeline.steps.units import Unit, open_unit, units_of
+from pipeline.system.disk_faults import disk_faults, making
+from pipeline.tools.compare.page import (
+    ComparedContent,
+    ComparisonReport,
+    MeanContent,
+    ModelContent,
+    render_comparison,
+)
+from pipeline.tools.compare.runs import chosen_datasets, run_names
+from stages.comparing.classes import Classes, classes_of
+from stages.comparing.settings import CompareSettings, IdCounts, Memorised
+from stages.comparing.texts import TEXT_TOKENS, Beginning, Chosen, RunTexts, choose_texts
+from stages.errors import ConfigError, DataError
+from stages.loading.arguments import no_rows
+from stages.loading.dataset import open_dataset
+from stages.objectives.table import read_objective, traits_of
+from stages.objectives.traits import PAIRS
+from stages.store.manifest import read_manifest
+from stages.verify.gates import to_json
+
+FOLDER = "compare"
+"""Of the results, in the first run's folder unless told otherwise."""
+JSON_NAME, PAGE_NAME = "compare.json", "compare.html"
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """What a call of `shardmill compare` asks for."""
+
+    folders: tuple[Path, ...]
+    datasets: tuple[str, ...] = ()
+    """Names; all of every run if there are none."""
+    output: Path | None = None
+    settings: CompareSettings = field(default_factory=CompareSettings)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A finished run, and the beginnings of its documents."""
+
+    folder: Path
+    name: str
+    """As datasets of several runs are told apart."""
+    ids: IdCounts
+    texts: RunTexts
+    labels: dict[bytes, tuple[str, str]]
+    """Of held-out documents the language and the source."""
+
+
+def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> ComparisonReport:
+    """Train and ask a model for each dataset and seed; write what came out, and give it.
+
+    Raises:
+        ConfigError: no such run or dataset, nothing to compare, or no document held out by all runs.
+        DataError: files that are not what was committed.
+    """
+    if request.output is not None:
+        require_local(request.output, "--output")
+    folders = sorted(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in request.folders))
+    chosen = chosen_datasets(folders, request.datasets)
+    runs = [_open_run(folder, name) for folder, name in zip(folders, run_names(folders), strict=True)]
+    texts = choose_texts([run.texts for run in runs], most=request.settings.documents)
+    for run in runs:
+        if not run.texts.heldout:
+            raise ConfigError(no_rows(run.folder, SPLITS[1]))
+    if not texts.fresh:
+        raise ConfigError(
+            "no document is held out by every run, of at least 8 tokens and like no document of"
+            " training: set validation.fraction, the same sources and the same seed in all run files"
+        )
+    folder = request.output or folders[0] / FOLDER
+    with making(folder, "--output"):  # before hours of training, not after
+        make_folder(folder.absolute())
+    progress = Progress(None, stream)
+    records: list[ComparedContent] = []
+    for run in runs:
+        for name in chosen[run.folder]:
+            shown = name if len(runs) == 1 else f"{run.name}/{name}"
+            batch = progress.start("compare", shown, total=request.settings.seeds)
+            records.append(_measured(run, name, shown, texts, request.settings, batch))
+            batch.end()
+    progress.close()
+    report = _report(request, runs, texts, records)
+    with disk_faults(folder):
+        _write(folder, report)
+    return {**report, "output": str(folder)}
+
+
+def _open_run(folder: Path, name: str) -> _Run:
+    steps, commits = read_plan(folder).steps, Commits(LocalStorage(folder))
+    records = Records()
+    for step in (INGEST, SPLIT, TOKENIZE):
+        commit = None
+        if step.name in steps:
+            commit = commits.get(step.name, STEP_COMMIT, steps[step.name].fingerprint)
+        if commit is None:
+            raise ConfigError(f"{folder}: step {step.name} is not done; finish the run first")
+        records.put(step.name, commit.read(step.record))
+    num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
+    run = _Run(folder, name, IdCounts(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
+    kept = read_plan(folder)
+    replayed = replayed_units(replays_again(kept_run(folder, kept), kept))
+    for unit in (*units_of(records.of(INGEST).units), *replayed):
+        _add_unit(run, unit, train_groups=records.of(SPLIT).shards["train"])
+    return run
+
+
+def _add_unit(run: _Run, unit: Unit, *, train_groups: int) -> None:
+    """Add the beginnings of a unit's documents, and how often ids stand in those trained on."""
+    store = open_unit(run.folder, unit)
+    for group in range(len(store.group_ptr) - 1):
+        ids, lengths = store.group(group)
+        table = store.documents(group)
+        identities = table.column("id").to_pylist()
+        beginnings = zip(identities, _beginnings(ids, lengths, run.ids.num_bytes), strict=True)
+        if group < train_groups:
+            run.texts.training.update(beginnings)
+            run.ids.counts[:] += np.bincount(ids, minlength=len(run.ids.counts))
+        else:
+            run.texts.heldout.update(beginnings)
+            for identity, language in zip(identities, table.column("language").to_pylist(), strict=True):
+                run.labels[identity] = (language, unit.source)
+
+
+def _beginnings(
+    ids: NDArray[np.integer], lengths: NDArray[np.int64], num_bytes: NDArray[np.int64]
+) -> Iterator[Beginning]:
+    """Yield the first tokens of each document, those that stand for text alone."""
+    start = 0
+    for length in lengths.tolist():
+        # the ends of sections stand for no text, and of these a document has few
+        first = ids[start : start + min(length, 2 * TEXT_TOKENS)]
+        yield first[num_bytes[first] > 0][:TEXT_TOKENS]
+        start += length
+
+
+def _measured(  # a dataset of a run, under its name, and how it is measured
+    run: _Run, name: str, shown: str, texts: Chosen, settings: CompareSettings, batch: BatchProgress
+) -> ComparedContent:
+    """Measure the models of one dataset, or say why there are none."""
+    import torch  # noqa: PLC0415  # seconds to import, and only this command needs it here
+
+    from stages.comparing.measuring import Examination, measure, prepare  # noqa: PLC0415  # likewise
+    from stages.verify.training import Machine  # noqa: PLC0415  # likewise
+
+    folder = find_dataset(run.folder, name)
+    manifest = read_manifest(folder / finished_splits(folder)[0])
+    about: ComparedContent = {
+        "name": shown,
+        "run": str(run.folder),
+        "dataset": name,
+        "objective": manifest.objective,
+        "fingerprint": manifest.fingerprint,
+    }
+    if traits_of(read_objective(manifest.objective)).label_convention == PAIRS:
+        return {**about, "reason": "its rows have no labels: views are told from those of other texts"}
+    if len(finished_splits(folder)) < len(SPLITS):
+        return {**about, "reason": "it has no validation split to measure on"}
+    training, heldout = (open_dataset(folder, split=split) for split in SPLITS)
+    for split, rows in zip(SPLITS, (training, heldout), strict=True):
+        if not len(rows):
+            return {**about, "reason": no_rows(folder, split)}
+    examination = Examination(_texts(run, texts), texts, _classes(run, texts), run.ids)
+    try:
+        prepared = prepare(training, heldout, examination, settings=settings)
+    except (ConfigError, DataError) as error:  # of another dataset there may be much to say
+        return {**about, "reason": str(error)}
+    cuda = torch.cuda.is_available()
+    machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
+    models: list[ModelContent] = []
+    for seed in range(1, settings.seeds + 1):
+        measured = measure(prepared, settings, seed=seed, machine=machine)
+        models.append(cast("ModelContent", to_json(asdict(measured))))
+        batch.advance(more=False)
+    return {**about, "device": machine.device, "mean": _means(models), "models": models}
+
+
+def _texts(run: _Run, texts: Chosen) -> dict[bytes, Beginning]:
+    training, heldout = run.texts.training, run.texts.heldout
+    known = {name: training[name] for name in (*texts.repeated, *texts.once)}
+    return known | {name: heldout[name] for name in texts.fresh}
+
+
+def _classes(run: _Run, texts: Chosen) -> Classes | None:
+    """Return the languages of the fresh texts, or their sources where there are no two languages."""
+    languages, sources = zip(*(run.labels[name] for name in texts.fresh), strict=True)
+    return classes_of(languages) or classes_of(sources)
+
+
+_NUMBERS = (
+    "labelled_tokens",
+    "passes",
+    "unigram_entropy",
+    "loss",
+    "gain",
+    "frequencies",
+    "going_on",
+    "filling_in",
+    "accuracy",
+    "untrained_accuracy",
+)
+
+
+def _means(models: Sequence[ModelContent]) -> dict[str, MeanContent | None]:
+    """Return the mean and the standard deviation of each number over the seeds; None if it has none."""
+    flat = [cast("dict[str, float | None]", {**one, **(one["memorised"] or {})}) for one in models]
+    means: dict[str, MeanContent | None] = {}
+    for name in (*_NUMBERS, *(kind.name for kind in fields(Memorised))):
+        values = [model.get(name) for model in flat]
+        known = [value for value in values if value is not None]
+        means[name] = (
+            {"mean": statistics.fmean(known), "deviation": statistics.pstdev(known)}
+            if len(known) == len(values)
+            else None
+        )
+    return means
+
+
+def _report(
+    request: CompareRequest, runs: Sequence[_Run], texts: Chosen, records: Sequence[ComparedContent]
+) -> ComparisonReport:
+    """Return what came out, with what all models have in common."""
+    classes = _classes(runs[0], texts)
+    return {
+        "format_version": 1,
+        "settings": request.settings.model_dump(),
+        "runs": {run.name: str(run.folder) for run in runs},
+        "texts": {kind: len(names) for kind, names in asdict(texts).items()},
+        "classes": None if classes is None else list(classes.names),
+        "majority": None if classes is None else classes.majority,
+        "datasets": list(records),
+    }
+
+
+def _write(folder: Path, report: ComparisonReport) -> None:
+    text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / JSON_NAME).write_text(text + "\n", encoding="utf-8")
+    (folder / PAGE_NAME).write_text(render_comparison(report), encoding="utf-8")

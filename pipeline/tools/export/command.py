@@ -1,0 +1,124 @@
+"""The commands `shardmill export`, of a dataset, stages or the kept texts, and `shardmill quick`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.commands.options import AsJson, Quiet, Workers, integer, local, progress, share, whole
+
+FORMATS_HELP = "The trainer's format: docs/exports.md."
+
+
+def export(  # noqa: PLR0913  # one parameter an option
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", callback=local)],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
+    format_: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help=f"{FORMATS_HELP} [required]")
+    ] = None,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset",
+            metavar="NAME",
+            help="The dataset; several are stages, in order. [default: the only one]",
+        ),
+    ] = None,
+    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
+    epoch: Annotated[
+        int, typer.Option(parser=integer, metavar="E", help="The epoch that rows are drawn for.")
+    ] = 0,
+    columns: Annotated[
+        str,
+        typer.Option(metavar="NAME,...", help="Columns of rows. [default: all]", show_default=False),
+    ] = "",
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Write a dataset, stages or the kept texts in the files of a trainer; run again to resume."""
+    from pipeline.commands.chosen import no_format, only_dataset, refuse_with_texts
+    from pipeline.tools.export import api as api_exports
+    from pipeline.tools.export.terminal import print_export, print_stages
+    from stages.export.texts import TEXT_FORMATS
+
+    if format_ is None:
+        raise no_format()
+    if format_ in TEXT_FORMATS:
+        refuse_with_texts(format_, dataset=datasets, split=split, epoch=epoch, columns=columns)
+        texts = api_exports.export_texts(folder, format_, to, stream=progress(quiet=quiet))
+        print_export(texts, as_json=as_json)
+        return
+    names = datasets or [only_dataset(folder)]
+    chosen = tuple(name.strip() for name in columns.split(",") if name.strip())
+    shown = progress(quiet=quiet)
+    if len(names) > 1:
+        staged = api_exports.export_stages(
+            folder, names, format_, to, split=split, epoch=epoch, columns=chosen, stream=shown
+        )
+        print_stages(staged, as_json=as_json)
+        return
+    written = api_exports.export(
+        folder, names[0], format_, to, split=split, epoch=epoch, columns=chosen, stream=shown
+    )
+    print_export(written, as_json=as_json)
+
+
+def quick(  # noqa: PLR0913  # one parameter an option
+    paths: Annotated[
+        list[str], typer.Argument(metavar="FILES...", help="Files or globs of texts, or URLs.")
+    ],
+    tokenizer: Annotated[
+        Path, typer.Option(metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.")
+    ],
+    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=FORMATS_HELP)],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
+    text_column: Annotated[str, typer.Option(metavar="NAME", help="The field of the text.")] = "text",
+    seq_len: Annotated[
+        int | None,
+        typer.Option(parser=whole(2), metavar="N", help="Tokens in a row, of formats that hold rows."),
+    ] = None,
+    validation: Annotated[
+        float,
+        typer.Option(parser=share, metavar="SHARE", help="Share of the documents that is held out."),
+    ] = 0.01,
+    special: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
+    ] = None,
+    framing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET", help="What stands around documents: gpt2, llama, bert, tokenizer."
+        ),
+    ] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=local),
+    ] = None,
+    workers: Workers = None,
+    replace: Annotated[  # noqa: FBT002  # typer's way
+        bool, typer.Option("--replace", help="Redo what other texts or options made.")
+    ] = False,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Tokenize texts with an existing tokenizer and write a trainer's files, without deduplication."""
+    from pipeline.commands.api import worker_count
+    from pipeline.tools.export.quick import QuickRequest, quick_export
+    from pipeline.tools.export.terminal import print_quick
+
+    request = QuickRequest(
+        tuple(paths),
+        tokenizer,
+        format_,
+        to,
+        text_column=text_column,
+        seq_len=seq_len,
+        validation=validation,
+        special=tuple(special or ()),
+        framing=framing,
+        work=work,
+        workers=worker_count(workers),
+        replace=replace,
+    )
+    print_quick(quick_export(request, stream=progress(quiet=quiet)), as_json=as_json)

@@ -1,0 +1,325 @@
+"""Export of a curriculum: each stage as an export of its own, and what the trainer has for stages.
+
+    TO.partial/begun.json     what is exported: the format, the epoch and the datasets in their order
+    TO.partial/NAME           a stage, as `shardmill export` writes it; NAME.partial until it is whole
+    TO/                       the same folder, renamed when all is there
+    TO/stages.json            the stages in their order, and what each holds
+    TO/READ.md                how the trainer goes from one to the next
+
+A killed export loses the part of the stage that it was in, and the same command goes on from there:
+stages that are whole are left alone. The bytes are a function of the datasets, the format and the epoch.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TextIO
+
+from pipeline.planning.outputs import require_local
+from pipeline.state.journal import LOCK, run_lock
+from pipeline.state.state_files import parse_model, read_bytes
+from pipeline.state.storage import make_folder
+from pipeline.system.disk_faults import disk_faults, making
+from pipeline.system.stopping import signals_stop
+from pipeline.tools.export.dataset import (
+    FOLDER,
+    READ_ME,
+    ExportRequest,
+    checked_sources,
+    contents,
+    export_dataset,
+    find_format,
+)
+from pipeline.tools.export.folder import (
+    SUMMARY,
+    partial_of,
+    read_summary,
+    refuse_overlap,
+    refuse_target,
+)
+from pipeline.tools.export.terminal import StagesReport
+from stages.config import Config, canonical_json
+from stages.errors import ConfigError, FormatError, Stopped
+from stages.export.format import Format, Holds
+from stages.export.staged import ExportedStage, TrainerStages
+from stages.store.digests import sync_path
+from stages.store.folders import entries
+
+STAGES = "stages.json"
+BEGUN = "begun.json"
+
+
+@dataclass(frozen=True)
+class StagesRequest:
+    """What a call of `shardmill export` with several datasets asks for."""
+
+    folder: Path
+    datasets: tuple[str, ...]
+    format: str
+    to: Path
+    split: str | None = None
+    epoch: int = 0
+    columns: tuple[str, ...] = ()
+
+
+class StagesIdentity(Config):
+    """What an export of stages is of; each stage says more of itself."""
+
+    format_version: Literal[1] = 1
+    format: str
+    epoch: int
+    columns: tuple[str, ...] = ()
+    """That were asked for; if empty, those that the format writes by default."""
+    datasets: tuple[str, ...]
+
+
+class SplitOfStage(Config):
+    """What one split of a stage holds."""
+
+    fingerprint: str
+    rows: int
+    documents: int
+    tokens: int
+
+
+class StageEntry(Config):
+    """A stage, in a folder that has the dataset's name."""
+
+    dataset: str
+    seq_len: int
+    splits: dict[str, SplitOfStage]
+
+
+class StagesSummary(Config):
+    """What a finished export of stages holds, in their order."""
+
+    identity: StagesIdentity
+    stages: tuple[StageEntry, ...]
+
+
+def export_stages(request: StagesRequest, *, stream: TextIO | None) -> StagesReport:
+    """Export datasets as stages, or go on with it; give what was written and how it is used.
+
+    Raises:
+        ConfigError: a dataset is named twice, or what `export_dataset` raises for any of them; nothing
+            is written then.
+        FormatError: a dataset or the export was damaged.
+        Stopped: by a signal, by a full disk, or because another process is at it.
+    """
+    with disk_faults(request.to):
+        return _export(request, stream=stream)
+
+
+def _export(request: StagesRequest, *, stream: TextIO | None) -> StagesReport:
+    format_ = find_format(request.format)
+    require_local(request.folder, "DIR")
+    require_local(request.to, "--to")
+    refuse_overlap(request.to, request.folder)
+    if not request.datasets:
+        raise ConfigError("--dataset: none is named; give one for each stage")
+    twice = sorted({name for name in request.datasets if request.datasets.count(name) > 1})
+    if twice:
+        raise ConfigError(f"--dataset {twice[0]}: named twice; each stage is a dataset of its own")
+    stages = [ExportedStage(one.dataset, checked_sources(one, format_)) for one in _each(request)]
+    _refuse_tokenizers(stages)
+    identity = StagesIdentity(
+        format=format_.name,
+        epoch=request.epoch,
+        columns=request.columns,
+        datasets=request.datasets,
+    )
+    found = _read_summary(request.to)
+    if found is None:
+        _write_whole(request, identity, format_, stages, stream=stream)
+    else:
+        _require_same(request.to, found.identity, identity)
+        _require_stages(request)
+    for name in (BEGUN, LOCK):
+        (request.to / name).unlink(missing_ok=True)
+    exports = [export_dataset(one, stream=None) for one in _each(request)]  # all are whole already
+    trained = format_.stages(stages, str(request.to))
+    return {
+        "format": format_.name,
+        "client": format_.client,
+        "to": str(request.to),
+        "already": found is not None,
+        "contents": list(_contents(format_, stages)),
+        "stages": exports,
+        "notes": list(trained.notes),
+        "lines": trained.lines,
+    }
+
+
+def _each(request: StagesRequest, to: Path | None = None) -> list[ExportRequest]:
+    """Return the exports of the stages, each in its folder."""
+    root = request.to if to is None else to
+    return [
+        ExportRequest(
+            request.folder,
+            name,
+            request.format,
+            root / name,
+            split=request.split,
+            epoch=request.epoch,
+            columns=request.columns,
+        )
+        for name in request.datasets
+    ]
+
+
+def _refuse_tokenizers(stages: Sequence[ExportedStage]) -> None:
+    """Refuse stages whose ids do not mean the same."""
+    first = stages[0]
+    for stage in stages:
+        if stage.manifest.tokenizer.sha256 != first.manifest.tokenizer.sha256:
+            raise ConfigError(
+                f"--dataset {stage.name}: ids of another tokenizer than those of {first.name}; run"
+                " again, so that both are of one"
+            )
+
+
+def _write_whole(
+    request: StagesRequest,
+    identity: StagesIdentity,
+    format_: Format,
+    stages: Sequence[ExportedStage],
+    *,
+    stream: TextIO | None,
+) -> None:
+    """Write all stages beside the target, and give the folder its name."""
+    refuse_target(request.to)
+    folder = partial_of(request.to)
+    with making(request.to, "--to"):
+        make_folder(folder.absolute())
+    with disk_faults(folder), run_lock(folder), signals_stop():
+        if _read_summary(request.to) is not None:
+            raise Stopped(
+                f"{request.to}: finished by another process in the meantime; run again to see it"
+            )
+        refuse_target(request.to)
+        _begin(folder, identity)
+        for one in _each(request, folder):
+            export_dataset(one, stream=stream)
+        text = json.dumps(_summary(identity, stages).model_dump(mode="json"), indent=1) + "\n"
+        _put(folder / READ_ME, _read_me(format_, stages))
+        _put(folder / STAGES, text)
+        sync_path(folder)
+        folder.rename(request.to)  # with its lock: a free one would be taken while the name changes
+        sync_path(request.to.absolute().parent)
+
+
+def _begin(folder: Path, identity: StagesIdentity) -> None:
+    """Note what is exported, or see that it is what was begun."""
+    place = folder / BEGUN
+    known = {LOCK, BEGUN}
+    data = place.read_bytes() if place.exists() else b""
+    if data.endswith(b"\n"):  # else a crash cut it, and nothing was written behind it
+        begun = parse_model(StagesIdentity, data, place, way_out=_way_out(folder))
+        _require_same(folder, begun, identity)
+        known |= {STAGES, READ_ME}
+        known |= {name for one in identity.datasets for name in (one, partial_of(Path(one)).name)}
+    strangers = sorted(path.name for path in entries(folder) if path.name not in known)
+    if strangers:
+        raise ConfigError(
+            f"{folder}: holds {strangers[0]}, which no export of these stages wrote; move it away, or"
+            " choose another --to"
+        )
+    _put(place, canonical_json(identity).decode() + "\n")
+    sync_path(folder)
+
+
+def _put(place: Path, text: str) -> None:
+    """Write a file and bring it to the disk."""
+    place.write_text(text, encoding="utf-8")
+    sync_path(place)
+
+
+def _summary(identity: StagesIdentity, stages: Sequence[ExportedStage]) -> StagesSummary:
+    return StagesSummary(
+        identity=identity,
+        stages=tuple(
+            StageEntry(
+                dataset=stage.name,
+                seq_len=stage.manifest.seq_len,
+                splits={
+                    source.split: SplitOfStage(
+                        fingerprint=source.manifest.fingerprint,
+                        rows=source.manifest.totals.rows,
+                        documents=source.manifest.totals.documents,
+                        tokens=source.manifest.totals.tokens,
+                    )
+                    for source in stage.sources
+                },
+            )
+            for stage in stages
+        ),
+    )
+
+
+def _contents(format_: Format, stages: Sequence[ExportedStage]) -> Iterator[str]:
+    """Say what each stage holds."""
+    for number, stage in enumerate(stages, 1):
+        cut = " of rows" if format_.holds is Holds.ROWS else ", cut into rows by the trainer"
+        held = "; ".join(contents(format_, stage.sources))
+        yield f"{number}. {stage.name}: {held}; seq_len {stage.manifest.seq_len}{cut}"
+
+
+def _read_me(format_: Format, stages: Sequence[ExportedStage]) -> str:
+    """Return how the trainer goes from stage to stage, the same wherever it is written."""
+    trained: TrainerStages = format_.stages(stages, FOLDER)
+    lines = [
+        f"# {len(stages)} stages for {format_.client}",
+        "",
+        *_contents(format_, stages),
+        "",
+        f"Each has a folder of its own, with the name of its dataset, a {READ_ME} that says how its",
+        f"files are read, and the tokenizer, which is the same in all. {STAGES} lists them in their",
+        "order.",
+        "",
+        *(f"- {note}" for note in trained.notes),
+    ]
+    if trained.lines:
+        fence = (f"```{trained.language}", trained.lines, "```")
+        lines += ["", f"{FOLDER} stands for this folder:", "", *fence]
+    return "\n".join(lines) + "\n"
+
+
+def _read_summary(folder: Path) -> StagesSummary | None:
+    """Return what a finished export of stages holds, or None if there is none."""
+    try:
+        data = read_bytes(folder / STAGES, way_out=_way_out(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return parse_model(StagesSummary, data, folder / STAGES, way_out=_way_out(folder))
+
+
+def _require_same(folder: Path, found: StagesIdentity, wanted: StagesIdentity) -> None:
+    """Refuse to mix two exports in one folder."""
+    differing = [
+        f"{name}: {_said(getattr(found, name))} there, {_said(getattr(wanted, name))} asked for"
+        for name in ("format", "epoch", "columns", "datasets")
+        if getattr(found, name) != getattr(wanted, name)
+    ]
+    if differing:
+        raise ConfigError(
+            f"{folder}: holds another export ({'; '.join(differing)}); delete it, or choose another --to"
+        )
+
+
+def _said(value: str | int | tuple[str, ...]) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _require_stages(request: StagesRequest) -> None:
+    """Refuse a finished export of which a stage is gone."""
+    for one in _each(request):
+        if read_summary(one.to) is None:
+            raise FormatError(
+                f"{one.to / SUMMARY}: gone, but the stage was exported; delete {request.to} and export"
+                " again"
+            )
+
+
+def _way_out(folder: Path) -> str:
+    return f"delete {folder}, or choose another --to"

@@ -1,0 +1,49 @@
+"""The command `shardmill init`: asks little, and writes a run file."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.commands.options import AsJson
+
+
+def init(  # noqa: PLR0913  # one parameter an option
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of texts.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="RUN.toml", help="The run file that is written.")
+    ] = Path("run.toml"),
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TASK", help="pretrain, code, chat, embedding, seq2seq or continue. [default: asked]"
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="An existing tokenizer, instead of training one."),
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option("--license", metavar="TEXT", help="Licence of the texts.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; take what is likely.")] = False,  # noqa: FBT002  # typer's way
+    replace: Annotated[bool, typer.Option("--replace", help="Write over a run file.")] = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Write a run file for folders of texts, with its reasons."""
+    from pipeline.tools.init.init import InitRequest, init_run_file
+    from pipeline.tools.init.terminal import print_init
+
+    request = InitRequest(tuple(folders), output, task, tokenizer, licence, replace)
+    asks = sys.stdin.isatty() and sys.stderr.isatty() and not yes and not as_json
+    print_init(init_run_file(request, ask=_ask if asks else None), as_json=as_json)
+
+
+def _ask(question: str, likely: str, choices: tuple[str, ...]) -> str:
+    """Ask a question in the terminal, again until the answer is one of the choices."""
+    while True:
+        answer = str(typer.prompt(question, default=likely, show_default=bool(likely), err=True)).strip()
+        if not choices or answer in choices:
+            return answer
+        typer.echo(f"one of {', '.join(choices)}", err=True)

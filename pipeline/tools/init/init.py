@@ -1,0 +1,217 @@
+"""Init: looks at folders, and writes a run file that runs on what is there.
+
+    shardmill init corpus      ->  run.toml, with every choice explained beside it
+
+Nothing of it is remembered: the run file says all, and whoever reads it may change it.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.inputs.files import find_inputs
+from pipeline.planning.existing import find_tokenizer
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.load import load_run_file
+from pipeline.tools.init.defaults import Defaults, defaults_for
+from pipeline.tools.init.draft import Draft
+from pipeline.tools.init.sources import draft_sources
+from pipeline.tools.init.tasks import TASKS, ModelTask, likely_task
+from pipeline.tools.init.terminal import InitContent, InitSource
+from pipeline.tools.init.write import run_file_text
+from stages.errors import ConfigError
+
+Ask = Callable[[str, str, tuple[str, ...]], str]
+"""Asks a question: what is asked, what an empty answer means, and the answers there are (or any)."""
+
+
+@dataclass(frozen=True)
+class InitRequest:
+    """What a call of `shardmill init` asks for."""
+
+    folders: tuple[Path, ...]
+    output: Path = Path("run.toml")
+    task: str | None = None
+    tokenizer: Path | None = None
+    licence: str | None = None
+    replace: bool = False
+
+
+def init_run_file(request: InitRequest, *, ask: Ask | None = None) -> InitContent:
+    """Look at folders, write a run file, and say what was found.
+
+    Args:
+        request: what is asked for.
+        ask: asks people what is not given; without it, what is likely is taken.
+
+    Raises:
+        ConfigError: a folder holds nothing that is read, the run file is there already, or a tokenizer
+            is needed.
+    """
+    output = request.output
+    if not request.folders:
+        raise ConfigError("no folder is named; name one or more that hold the texts")
+    if output.is_dir():
+        raise ConfigError(f"{output}: is a folder; name a file, such as {output / 'run.toml'}")
+    if output.exists() and not request.replace:
+        raise ConfigError(f"{output}: is there already; choose another --output, or give --replace")
+    if not output.parent.is_dir():
+        raise ConfigError(f"{output}: there is no folder {output.parent}; make it, or choose another")
+    draft = draft_sources(request.folders)
+    task = _task(request, draft, ask)
+    tokenizer = _tokenizer(request, task, ask)
+    licence = request.licence
+    if licence is None and ask is not None:
+        licence = ask("Licence of the texts, for the report", "", ())
+    plan = TASKS[task]
+    defaults = defaults_for(draft, shortest_row=plan.shortest_row, longest_row=plan.longest_row)
+    text = run_file_text(
+        draft,
+        plan,
+        defaults,
+        name=_run_name(request.folders[0]),
+        base=output.parent,
+        tokenizer=tokenizer,
+        licence=licence or None,
+    )
+    _write(text, output)
+    return _content(request, draft, task, defaults)
+
+
+def _task(request: InitRequest, draft: Draft, ask: Ask | None) -> ModelTask:
+    likely = likely_task(draft)
+    given = request.task
+    names = tuple(task.value for task in ModelTask)
+    if given is None and ask is not None:
+        said = "\n".join(f"  {task.value:10} {TASKS[task].said}" for task in ModelTask)
+        given = ask(f"What is the model to be?\n{said}\nTask", likely.value, names)
+    if given is None:
+        return likely
+    if given not in names:
+        raise ConfigError(f"--task {given}: must be one of {', '.join(names)}")
+    task = ModelTask(given)
+    if task is ModelTask.CHAT and not any(source.has_answers for source in draft.sources):
+        raise ConfigError(
+            "--task chat: no file has dialogues (a field of lists of messages with role and content, or"
+            " from and value) or prompts with answers (such as prompt and completion); choose another"
+            " task, such as pretrain"
+        )
+    return task
+
+
+def _tokenizer(request: InitRequest, task: ModelTask, ask: Ask | None) -> str | None:
+    """Return the path of the existing tokenizer as the run file names it; None trains one."""
+    path = request.tokenizer
+    if path is None and TASKS[task].needs_tokenizer:
+        if ask is not None:
+            path = Path(ask("Path of the model's tokenizer (tokenizer.json, or a .model)", "", ()))
+        if path is None or not str(path).strip("."):
+            raise ConfigError(
+                f"--task {task}: the model's own tokenizer is needed; give --tokenizer FILE, a"
+                " tokenizer.json or a SentencePiece .model"
+            )
+    if path is None:
+        return None
+    if not path.exists():
+        raise ConfigError(f"--tokenizer {path}: no such file")
+    return Path(os.path.relpath(path.resolve(), request.output.parent.resolve())).as_posix()
+
+
+def _run_name(folder: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-") or "run"
+
+
+def _write(text: str, output: Path) -> None:
+    """Write a run file, once it is known that a run takes it.
+
+    Raises:
+        ConfigError: something of it cannot be used, which the message names.
+    """
+    with tempfile.NamedTemporaryFile(
+        "w", dir=output.parent, prefix=f".{output.name}.", encoding="utf-8", delete=False
+    ) as file:
+        file.write(text)
+    draft = Path(file.name)
+    try:
+        run = _load(draft, output)
+        find_inputs(run, output.parent)
+        find_tokenizer(run, output.parent)
+        draft.chmod(0o666 & ~_umask())
+        draft.replace(output)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _load(draft: Path, output: Path) -> RunFile:
+    """Load a run file that lies under another name until it is known to be one."""
+    try:
+        return load_run_file(draft)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(str(draft), str(output))) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defaults) -> InitContent:
+    sources: list[InitSource] = [
+        {
+            "name": source.name,
+            "format": source.format,
+            "files": source.files,
+            "bytes": source.size,
+            "documents": round(source.documents),
+            "text_bytes": round(source.text_bytes),
+            "bad": round(source.bad, 4),
+            "text": ", ".join(source.choice.dialogue_columns)
+            or ", ".join(source.choice.text_columns)
+            or "the file",
+            "unread": list(source.choice.unread),
+        }
+        for source in draft.sources
+    ]
+    return {
+        "run_file": str(request.output),
+        "sources": sources,
+        "left_out": [
+            {"why": why, "files": count, "example": example} for why, count, example in draft.left_out
+        ],
+        "task": task.value,
+        "reason": TASKS[task].reason,
+        "tokens": round(defaults.tokens),
+        "output": f"{request.output.stem}-output",
+    }
+
+
+def init(
+    folders: str | Path | Sequence[str | Path],
+    output: str | Path = "run.toml",
+    *,
+    task: str | None = None,
+    tokenizer: str | Path | None = None,
+    licence: str | None = None,
+    replace: bool = False,
+) -> InitContent:
+    """Write a commented run file for folders of texts, and return what was found and chosen.
+
+    Args:
+        folders: of texts: one, or several.
+        output: the run file.
+        task: pretrain, code, chat, embedding, seq2seq or continue; None takes what the texts suggest.
+        tokenizer: an existing one, instead of training one.
+        licence: of the texts.
+        replace: whether to write over a run file.
+
+    Raises:
+        ShardmillError: nothing there can be read, the run file is there, or a tokenizer is needed.
+    """
+    given = (folders,) if isinstance(folders, str | Path) else tuple(folders)
+    model = None if tokenizer is None else Path(tokenizer)
+    places = tuple(map(Path, given))
+    return init_run_file(InitRequest(places, Path(output), task, model, licence, replace))

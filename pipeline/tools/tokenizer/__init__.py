@@ -1,0 +1,1 @@
+"""Tokenizers: proved, compared, chosen, extended and exported."""

@@ -1,0 +1,371 @@
+"""The commands of `shardmill tokenizer`: about tokenizers alone, without a run."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.commands.examples import examples_of
+from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, progress, share, whole
+from stages.resize.row_method import RowMethod
+
+tokenizer_app = typer.Typer(
+    name="tokenizer",
+    help="Prove, compare, choose, extend and export tokenizers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_Parallel = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
+        " declarations of human rights]",
+    ),
+]
+_Special = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ROLE=PIECE",
+        help="A special id that is not found by itself, by piece or number: eos=</s>; may be given"
+        " again.",
+    ),
+]
+_Rows = Annotated[
+    RowMethod,
+    typer.Option(
+        help="What the rows of new ids hold: pieces, the mean of the old pieces of the same text;"
+        " mean, the mean of all old rows; normal, drawn around that mean; random, as before any"
+        " training."
+    ),
+]
+_Alphas = Annotated[
+    str,
+    typer.Option(
+        metavar="A,...",
+        help="Values of tokenizer.train.alpha to try: 1 draws the sample as the corpus is; lower"
+        " values give small languages more of it.",
+    ),
+]
+_Tensor = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A tensor with a row for each id, if they are not found by name; may be given again.",
+    ),
+]
+_Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Whose pattern and special tokens a file of tiktoken's ranks has, if the program does"
+        " not know the file: a name as in tokenizer.tiktoken.encoding, such as cl100k_base.",
+    ),
+]
+_OldText = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
+    ),
+]
+"""Options that several commands have, and those that need many words."""
+
+
+@tokenizer_app.callback()
+def tokenizer() -> None:
+    """Prove, compare, choose, extend and export tokenizers."""
+
+
+@tokenizer_app.command("compare", epilog=examples_of("tokenizer compare"))
+def compare_tokenizers(  # one parameter an option
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL",
+            help="A tokenizer's file, a folder that holds one, or a run's DIR. NAME=PATH also names it"
+            " in the tables.",
+        ),
+    ],
+    parallel: _Parallel = None,
+    reference: Annotated[
+        str, typer.Option(metavar="LANG", help="The language that others are compared with.")
+    ] = "en",
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder of any texts: LANG.txt, or *.jsonl with text and lang."
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw parity by language, as SVG.")
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Compare tokenizers on text of many languages.
+
+    Parity is the tokens of a language divided by those of --reference for the same sentences. Without
+    --parallel and --text, the text is the bundled Universal Declaration of Human Rights.
+    """
+    from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers
+    from pipeline.tools.tokenizer.compare_tables import print_tokenizers
+
+    request = TokenizersRequest(tuple(models), parallel, reference, text, picture)
+    print_tokenizers(compare_tokenizers(request), as_json=as_json)
+
+
+@tokenizer_app.command("verify", epilog=examples_of("tokenizer verify"))
+def verify_tokenizer_file(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A tokenizer's file, a folder that holds one, or a run's DIR."
+        ),
+    ],
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--text",
+            metavar="PATH",
+            help="A file that is one text, or JSON lines with 'text' (.jsonl); may be given again.",
+        ),
+    ] = None,
+    special: _Special = None,
+    encoding: _Encoding = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Prove what a tokenizer's file does to text.
+
+    Thousands of texts are encoded: all come back, their ids are the library's, and none gives a special
+    id. Exit code 3 if a check fails.
+    """
+    from pipeline.tools.tokenizer.verify import verify_tokenizer
+    from pipeline.tools.tokenizer.verify_tables import print_proof, require_proof
+
+    found = verify_tokenizer(model, special=special or (), texts=texts or (), encoding=encoding)
+    print_proof(found, as_json=as_json)
+    require_proof(found)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """Return numbers that commas part: 0.3,1."""
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: write numbers with commas between them") from error
+
+
+@tokenizer_app.command("sweep", epilog=examples_of("tokenizer sweep"))
+def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
+    run_file: RunFileArgument,
+    sizes: Annotated[
+        str, typer.Option(metavar="N,...", help="Vocabulary sizes to try.")
+    ] = "16000,32000,64000",
+    alphas: _Alphas = "0.3,0.5,1.0",
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="tokenizer.train.model. [default: that of the run file]"),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--run",
+            metavar="DIR",
+            help="Folder of a run of this file that got as far as its kept texts; only read."
+            " [default: a run in a temporary folder]",
+        ),
+    ] = None,
+    parallel: _Parallel = None,
+    reference: Annotated[
+        str, typer.Option(metavar="LANG", help="The language that others are compared with.")
+    ] = "en",
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw tokens against parity, as SVG.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the tokenizers and the report here.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole(0), metavar="N", help="Ray actors; 0 works in this process. [default: cores]"
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    quiet: Quiet = False,  # noqa: FBT002  # typer's way
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Train tokenizers of several sizes and alphas.
+
+    They are trained on the texts of a run. The table says how many tokens each needs for the same text
+    in many languages, and which settings are worth it.
+    """
+    from pipeline.tools.tokenizer.sweep import SweptSettings, sweep_request, sweep_tokenizers
+    from pipeline.tools.tokenizer.sweep_tables import print_sweep
+
+    wanted = SweptSettings(_numbers(sizes), _numbers(alphas), model)
+    request = sweep_request(run_file, folder, wanted, workers=workers, overrides=overrides or ())
+    request = replace(request, parallel=parallel, reference=reference, picture=picture, save=save)
+    print_sweep(sweep_tokenizers(request, stream=progress(quiet=quiet)), as_json=as_json)
+
+
+@tokenizer_app.command("extend", epilog=examples_of("tokenizer extend"))
+def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A SentencePiece model or a byte-level file, a folder that holds one, or a run's DIR.",
+        ),
+    ],
+    text: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="PATH",
+            help="New text: a folder or file, LANG.txt or *.jsonl with text and lang; may be given"
+            " again.",
+        ),
+    ],
+    pieces: Annotated[
+        int, typer.Option(parser=whole(1), metavar="N", help="How many pieces to append.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="The extended tokenizer; must not be there: *.model, or *.json."
+        ),
+    ],
+    language: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LANG", help="A language of the text to learn; may be given again. [default: all]"
+        ),
+    ] = None,
+    old_text: _OldText = None,
+    max_drift: Annotated[
+        float,
+        typer.Option(
+            parser=share, metavar="SHARE", help="Share of the tokens of old text that may change."
+        ),
+    ] = 0.005,
+    special: _Special = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Learn pieces from new text and append them.
+
+    Every old id keeps its piece. `tokenizer resize` gives the model rows for the new ids.
+    """
+    from pipeline.tools.tokenizer.extend import ExtendRequest, extend_tokenizer
+    from pipeline.tools.tokenizer.extend_tables import print_extension
+
+    request = ExtendRequest(
+        model,
+        tuple(text),
+        pieces,
+        output,
+        languages=tuple(language or ()),
+        old_text=tuple(old_text or ()),
+        max_drift=max_drift,
+        special=tuple(special or ()),
+    )
+    print_extension(extend_tokenizer(request), as_json=as_json)
+
+
+@tokenizer_app.command("resize", epilog=examples_of("tokenizer resize"))
+def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT",
+            help="A torch state dict, a .safetensors file, or a folder of transformers.",
+        ),
+    ],
+    old: Annotated[Path, typer.Option(metavar="MODEL", help="The tokenizer of the checkpoint.")],
+    new: Annotated[
+        Path, typer.Option(metavar="MODEL", help="The extended one, in which old ids are unchanged.")
+    ],
+    output: Annotated[
+        Path, typer.Option(metavar="PATH", help="The checkpoint to write, a file or folder.")
+    ],
+    rows: _Rows = RowMethod.PIECES,
+    multiple_of: Annotated[
+        int, typer.Option(parser=whole(1, 1 << 20), metavar="N", help="Pad the rows to a multiple of N.")
+    ] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(parser=whole(0, (1 << 64) - 1), metavar="N", help="Of --rows normal and random."),
+    ] = 0,
+    tensor: _Tensor = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Measure the loss on this text before and after; only if CHECKPOINT is a folder of"
+            " transformers. A file that is one text, or JSON lines with 'text' (.jsonl); may be given"
+            " again.",
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Add rows for new ids to a model's checkpoint.
+
+    The embeddings, the head and its bias get a row for each id that --new has and --old has not. Old
+    rows keep their bytes. The checkpoint itself is not changed.
+    """
+    from pipeline.tools.tokenizer.resize import ResizeRequest, resize_checkpoint
+    from pipeline.tools.tokenizer.resize_tables import print_resizing
+
+    request = ResizeRequest(
+        checkpoint,
+        old,
+        new,
+        output,
+        rows,
+        multiple_of=multiple_of,
+        seed=seed,
+        tensors=tuple(tensor or ()),
+        texts=tuple(text or ()),
+    )
+    print_resizing(resize_checkpoint(request), as_json=as_json)
+
+
+@tokenizer_app.command("export", epilog=examples_of("tokenizer export"))
+def export_tokenizer_folder(  # one parameter an option
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's DIR, or a tokenizer's file.")],
+    to: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; must not be there.")],
+    framing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="What add_special_tokens puts around a text: a preset of [framing], or none."
+            " [default: the framing of the run, or what the file says]",
+        ),
+    ] = None,
+    special: _Special = None,
+    split_special: Annotated[  # noqa: FBT002  # typer's way
+        bool, typer.Option(help="Take special tokens for text where a text writes them out.")
+    ] = False,
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--text",
+            metavar="PATH",
+            help="Compare ids on it too: a file that is one text, or JSON lines with 'text' (.jsonl);"
+            " may be given again.",
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Write a folder that AutoTokenizer loads.
+
+    It has the same ids and the same special ids, which is proved before the folder gets its name.
+    """
+    from pipeline.tools.tokenizer.export import export_tokenizer
+    from pipeline.tools.tokenizer.export_tables import print_export
+
+    found = export_tokenizer(
+        model, to, framing=framing, special=special or (), split_special=split_special, texts=texts or ()
+    )
+    print_export(found, as_json=as_json)

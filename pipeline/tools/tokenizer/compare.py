@@ -1,0 +1,167 @@
+"""Tokenizer compare: what texts of many languages come to under several tokenizers, side by side.
+
+    DIR/en.txt, DIR/de.txt ...   ->  sentences that all languages have  -+
+    bundled declarations         ->  the same parts in every language   -+-> tokens, rates, parity
+    DIR/*.jsonl, DIR/*.txt       ->  texts by language                  -+
+
+Texts are cleaned as a run cleans them, and encoded without what a run puts around documents. No run is
+needed, and nothing is written but the picture.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.inputs.languages import (
+    BUNDLED,
+    bundled_declarations,
+    parallel_lines,
+    texts_by_language,
+)
+from pipeline.planning.outputs import require_local, require_picture
+from pipeline.planning.tokenizer_files import read_tokenizer_file
+from pipeline.report.parity import (
+    ComparedText,
+    ComparedTokenizer,
+    TokenizerComparison,
+    draw_parity,
+)
+from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, tokenizer_of
+from pipeline.system.disk_faults import disk_faults
+from stages.errors import ConfigError
+from stages.tokenizer.existing import describe, open_file
+from stages.tokenizer.fairness import LanguageCounts, TextCounter
+from stages.tokenizer.parity import (
+    compared_languages,
+    count_languages,
+    parallel_texts,
+    require_reference,
+)
+from stages.tokenizer.roles import SpecialPieces, find_roles
+
+
+@dataclass(frozen=True)
+class TokenizersRequest:
+    """What a call of `shardmill tokenizer compare` asks for."""
+
+    models: tuple[str, ...]
+    """Files, folders, or NAME=PATH."""
+    parallel: Path | None = None
+    reference: str = "en"
+    text: Path | None = None
+    picture: Path | None = None
+
+
+def compare_tokenizers(request: TokenizersRequest) -> TokenizerComparison:
+    """Count what texts come to under each tokenizer, and draw the picture if it is asked for.
+
+    Raises:
+        ConfigError: no such file, folder or reference language, or nothing to compare on.
+        DataError: texts that cannot be read, or are not parallel.
+        FormatError: a file that is no tokenizer.
+    """
+    if request.picture is not None:
+        require_picture(request.picture)
+        if request.text is not None and request.parallel is None:
+            raise ConfigError("--picture: shows parity, which needs the same sentences: give --parallel")
+    paths = _named_paths(request.models)
+    counters, tokenizers = {}, []
+    for name, path in paths.items():
+        counters[name] = _counter_of(path)
+        about: ComparedTokenizer = {
+            "name": name,
+            "path": str(path),
+            "vocab_size": counters[name].vocab_size,
+        }
+        tokenizers.append(about)
+    comparison: TokenizerComparison = {
+        "format_version": 1,
+        "reference": request.reference,
+        "tokenizers": tokenizers,
+        "parallel": None,
+        "text": None,
+    }
+    if request.parallel is not None or request.text is None:
+        comparison["parallel"] = _on_parallel(request, counters)
+    if request.text is not None:
+        comparison["text"] = _on_text(request.text, counters)
+    if request.picture is not None:
+        with disk_faults(request.picture.parent):
+            request.picture.write_text(draw_parity(comparison), encoding="utf-8")
+    return comparison
+
+
+def _on_parallel(request: TokenizersRequest, counters: Mapping[str, TextCounter]) -> ComparedText:
+    folder, reference = request.parallel, request.reference
+    lines = bundled_declarations() if folder is None else parallel_lines(folder)
+    name = BUNDLED if folder is None else f"--parallel {folder}"
+    require_reference(lines, reference, name=name)
+    found = parallel_texts(lines, name=name)
+    batches = list(found.texts.items())
+    counts = {one: count_languages(counter, batches) for one, counter in counters.items()}
+    languages, total = compared_languages(counts, reference)
+    return {
+        "source": str(folder or BUNDLED),
+        "unit": "declaration part" if folder is None else "sentence",
+        "sentences": found.sentences,
+        "left_out": found.left_out,
+        "languages": languages,
+        "total": total,
+    }
+
+
+def _on_text(folder: Path, counters: Mapping[str, TextCounter]) -> ComparedText:
+    counts: dict[str, dict[str, LanguageCounts]] = {name: {} for name in counters}
+    for batch in texts_by_language(folder):  # read once, for all of them
+        for name, counter in counters.items():
+            for language, one in count_languages(counter, [batch]).items():
+                counts[name][language] = counts[name].get(language, LanguageCounts()) + one
+    if not any(counts.values()):
+        raise ConfigError(f"--text {folder}: holds no text; name a folder of LANG.txt or *.jsonl")
+    languages, total = compared_languages(counts, None)
+    return {"source": str(folder), "unit": "text", "languages": languages, "total": total}
+
+
+def _named_paths(models: Sequence[str]) -> dict[str, Path]:
+    """Return the tokenizers by name: as the user says, or where their paths differ."""
+    paths, given = [], {}
+    for model in dict.fromkeys(models):
+        name, _, rest = model.partition("=")
+        path = Path(rest if rest and not Path(model).exists() else model)
+        require_local(path, "MODEL")
+        if str(path) != model:
+            given[path] = name
+        paths.append(path)
+    paths = list(dict.fromkeys(paths))
+    names = [given.get(path) or own for path, own in zip(paths, _differing(paths), strict=True)]
+    twice = sorted(name for name in set(names) if names.count(name) > 1)
+    if twice:
+        raise ConfigError(f"MODEL: two tokenizers are called {twice[0]!r}; name them: NAME=PATH")
+    return dict(zip(names, paths, strict=True))
+
+
+def _differing(paths: Sequence[Path]) -> list[str]:
+    """Return the last part of each path that no two have: a/x/t.json b/x/t.json -> a b."""
+    parts = [path.absolute().parts for path in paths]
+    for place in range(1, min(map(len, parts)) + 1):
+        names = [own[-place] for own in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(map(str, paths))
+
+
+def _counter_of(path: Path) -> TextCounter:
+    """Return what counts with the tokenizer of a file, of a run, or of a folder that holds a file."""
+    key = f"MODEL {path}"
+    if not path.is_dir():
+        return _counter_of_file(path, key)
+    root = path.parent if path.name == FOLDER else path
+    if (root / SPECIAL_IDS).exists():
+        return TextCounter(tokenizer_of(root))
+    return _counter_of_file(path, key)
+
+
+def _counter_of_file(path: Path, key: str) -> TextCounter:
+    place, (kind, data, _) = read_tokenizer_file(path, key, base=Path.cwd())
+    roles = find_roles(describe(data, kind, name=key), SpecialPieces(), name=place.name)
+    return TextCounter(open_file(data, kind, set(roles.ids.values()), name=key))

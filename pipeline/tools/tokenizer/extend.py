@@ -1,0 +1,155 @@
+"""Tokenizer extend: append pieces that are learned from new text, and say what became of old text.
+
+    --text       nineteen of twenty texts  -> words -> pieces -> the file with further ids
+                 one of twenty             -> tokens before and after
+    --old-text   ids before and after      -> documents and tokens that changed
+
+The file is written when all checks have passed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.inputs.languages import bundled_files, text_files
+from pipeline.planning.outputs import require_local
+from pipeline.planning.tokenizer_files import read_tokenizer_file
+from pipeline.system.disk_faults import disk_faults
+from pipeline.tools.tokenizer.extend_tables import TokenizerExtension
+from pipeline.tools.tokenizer.extension_measures import BeforeAfter, measure_drift, measured, old_source
+from pipeline.tools.tokenizer.extension_texts import NewText, count_old_words, read_new_text
+from pipeline.tools.tokenizer.verify import special_roles
+from stages.errors import ConfigError, VerificationError
+from stages.store.digests import sync_path
+from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.extension.extended import Extension
+from stages.tokenizer.extension.kinds import extendable
+from stages.tokenizer.proof import prove
+from stages.tokenizer.roles import find_roles, require_roles
+from stages.tokenizer.untouched import untouched
+
+_ENDINGS = {TokenizerKind.SENTENCEPIECE: ".model", TokenizerKind.HUGGING_FACE: ".json"}
+
+
+@dataclass(frozen=True)
+class ExtendRequest:
+    """What a call of `shardmill tokenizer extend` asks for."""
+
+    model: Path
+    text: tuple[Path, ...]
+    pieces: int
+    output: Path
+    languages: tuple[str, ...] = ()
+    """To learn from; all if none is named."""
+    old_text: tuple[Path, ...] = ()
+    """The bundled corpus if none is named."""
+    max_drift: float = 0.005
+    special: tuple[str, ...] = ()
+    """ROLE=PIECE."""
+
+
+def extend_tokenizer(request: ExtendRequest) -> TokenizerExtension:
+    """Append pieces to a tokenizer, and write it when it has passed all checks.
+
+    Raises:
+        ConfigError: no such file, language or kind of tokenizer, or too little text.
+        DataError: texts that cannot be read.
+        FormatError: a file that is no tokenizer.
+        VerificationError: the extended tokenizer failed a check; it is not written.
+    """
+    name = f"MODEL {request.model}"
+    (kind, data, _) = read_tokenizer_file(request.model, name, base=Path.cwd()).content
+    _require_output(request, kind)
+    before = _opened(data, kind, request, name=name)
+    tokenizer = extendable(data, kind, name=name)
+    files = [file for path in request.text for file in text_files(path, "--text")]
+    old_files = [file for path in request.old_text for file in text_files(path, "--old-text")]
+    old_files = sorted(set(old_files)) or bundled_files("--old-text")
+    new = read_new_text(files, tokenizer, request.languages)
+    words = [*(own.words for own in new.values()), count_old_words(old_files, tokenizer, new)]
+    extension = tokenizer.extend(words, request.pieces, max_drift=request.max_drift)
+    output = f"--output {request.output}"
+    _require_old_ids(data, extension.data, kind, name=output)
+    both = BeforeAfter(before, _opened(extension.data, kind, request, name=output))
+    texts = _proved_texts(both.after, extension, new)
+    _prove(both.after, extension, kind, texts, name=output)
+    found = measured(both, extension, new, measure_drift(old_files, both, new))
+    _write(request.output, extension.data)
+    return {
+        "format_version": 1,
+        "model": str(request.model),
+        "output": str(request.output),
+        "max_drift": request.max_drift,
+        "old_source": old_source(request.old_text),
+        "proved_texts": sum(map(len, texts.values())),
+        **found,
+    }
+
+
+def _require_output(request: ExtendRequest, kind: TokenizerKind) -> None:
+    output = require_local(request.output, "--output")
+    ending = _ENDINGS[kind]
+    if output.suffix != ending:
+        raise ConfigError(f"--output {output}: {request.model} is a {kind}; end the name in {ending}")
+    if output.exists():
+        raise ConfigError(f"--output {output}: is there already; name a file that is not")
+
+
+def _opened(data: bytes, kind: TokenizerKind, request: ExtendRequest, *, name: str) -> ExistingTokenizer:
+    """Return a tokenizer with its special ids, as a run would open it."""
+    special = special_roles(request.special)
+    roles = find_roles(describe(data, kind, name=name), special, name=request.model.name)
+    require_roles(roles, ["eos"], who="tokenizer extend", name=request.model.name)
+    return existing_tokenizer(data, kind, {"pad": roles.ids["eos"], **roles.ids}, name=name)
+
+
+def _require_old_ids(old: bytes, new: bytes, kind: TokenizerKind, *, name: str) -> None:
+    """Refuse an extended tokenizer in which an old id is not what it was."""
+    before, after = (describe(data, kind, name=name) for data in (old, new))
+    moved = [p for p, number in before.pieces.items() if after.pieces.get(p) != number]
+    same = before.controls == after.controls and before.marks == after.marks
+    if moved or not same or before.declared != after.declared:
+        raise VerificationError(
+            f"{name}: old ids changed, first that of {next(iter(moved), 'a mark')!r}"
+        )
+
+
+def _proved_texts(
+    tokenizer: ExistingTokenizer, extension: Extension, new: Mapping[str, NewText]
+) -> dict[str, list[str]]:
+    """Return texts to prove the tokenizer by, in groups."""
+    special = tokenizer.pieces(sorted(set(tokenizer.special_ids.values()) - {tokenizer.unk}))
+    written = [text for piece in special for text in (piece, f"a {piece} b", piece * 2)]
+    spelled = tokenizer.piece_bytes()[-len(extension.pieces) :]
+    return {
+        "held out": [text for own in new.values() for text in own.held_out],
+        "special": written,
+        "new pieces": [piece.decode(errors="ignore") for piece in spelled],
+    }
+
+
+def _prove(
+    tokenizer: ExistingTokenizer,
+    extension: Extension,
+    kind: TokenizerKind,
+    texts: Mapping[str, Sequence[str]],
+    *,
+    name: str,
+) -> None:
+    """Refuse an extended tokenizer that `tokenizer verify` would fail."""
+    proof = prove(tokenizer.unguarded(), texts, library=untouched(extension.data, kind))
+    for check, count in proof.failed.items():
+        first = proof.checks[check].first[0]
+        raise VerificationError(
+            f"{name}: not so of {count:,} texts: {check}; first {first[:60]!r}; nothing is written"
+        )
+
+
+def _write(output: Path, data: bytes) -> None:
+    """Write a file beside its place, and then move it there."""
+    beside = output.with_name(f".{output.name}.part")
+    with disk_faults(output.parent):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(data)
+        sync_path(beside)
+        beside.replace(output)

@@ -114,7 +114,7 @@ def attempt(
     """Run once and sample the memory of all its processes."""
     marker, log = new_marker(), output.with_suffix(".log")
     log.unlink(missing_ok=True)
-    words = [sys.executable, "-m", "pipeline.cli", "run", str(run), "--output", str(output)]
+    words = [sys.executable, "-m", "pipeline.main", "run", str(run), "--output", str(output)]
     words += ["--workers", str(workers), "--set", f"resources.memory={memory}"]
     words += [word for setting in settings for word in ("--set", setting)]
     words += ["--replace"] if settings else []

@@ -38,7 +38,8 @@ from commit_hook import CommitHook
 from trial_lines import Trials, add_trial_options, conduct
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.errors import ShardmillError, Stopped
 from tests.material.changing_files import CHANGES, FORMATS, make_texts
 from tests.material.changing_server import FAULTS, FolderServer, serving
@@ -243,7 +244,7 @@ class Campaign:
             f'text_split = "{source.text_split}"\n[ingest]\nunit_size = {UNIT_BYTES}\n'
             '[dedup]\nnear = false\n[[datasets]]\nname = "clm"\n'
         )
-        command = [sys.executable, "-m", "pipeline.cli", "run", str(toml), "--output", str(output)]
+        command = [sys.executable, "-m", "pipeline.main", "run", str(toml), "--output", str(output)]
         command += ["--workers", "0", "--until", "ingest"]
         process = subprocess.Popen(  # noqa: S603  # our own command line
             command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True

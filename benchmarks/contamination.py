@@ -45,7 +45,8 @@ from contest_material import read_documents
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.steps.decontaminate.index import open_index, open_items
 from stages.decontamination.config import DecontaminationRule
 from stages.decontamination.overlaps import overlaps_of

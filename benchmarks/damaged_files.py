@@ -33,7 +33,8 @@ from typing import Any
 from trial_lines import Trials, add_trial_options, conduct
 
 from pipeline.report.content import RunReport
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
 from stages.errors import ShardmillError
 from tests.material.damaged_run import make_run
@@ -167,7 +168,7 @@ def _findings(content: Any) -> Iterator[str]:
 def _commanded(output: Path) -> tuple[bool, str]:
     """Call `shardmill verify`; say whether it failed, and all that it printed."""
     done = subprocess.run(  # noqa: S603  # us
-        [sys.executable, "-m", "pipeline.cli", "verify", str(output), "--workers", "0"],
+        [sys.executable, "-m", "pipeline.main", "verify", str(output), "--workers", "0"],
         capture_output=True,
         text=True,
         check=False,

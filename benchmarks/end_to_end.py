@@ -102,7 +102,7 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     names = [contestant.name for contestant in CONTESTANTS]
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--period", type=float, default=PERIOD, help="seconds between two samples")
-    command = f"{sys.executable} -m pipeline.cli"
+    command = f"{sys.executable} -m pipeline.main"
     parser.add_argument("--command", default=command, help="this program [default: the installed one]")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     arguments = parser.parse_args(words)

@@ -30,7 +30,7 @@ from stages.reading.records import RawDocument
 
 RUN_FILE = Path(__file__).with_name("scale.toml")
 MB = 1_000_000
-DRIVERS = ("shardmill", "pipeline.cli")
+DRIVERS = ("shardmill", "pipeline.main")
 """What the command line of a driver names."""
 ORDERS = tuple((step, first) for step in range(2, 6) for first in range(step))
 """Ways to give a text's words another order: of every `step` words, two change places."""

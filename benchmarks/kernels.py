@@ -24,7 +24,8 @@ from span_kernels import spans
 from text_kernels import encoding, minhash, reading, shingling
 
 from pipeline.run_file.load import load_run_file
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 
 CONTESTS = {
     "read": reading,

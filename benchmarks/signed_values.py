@@ -24,7 +24,8 @@ from typing import Any
 
 from trial_lines import Trials, campaign_main
 
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
 from pipeline.steps.again import choice
 from tests.material.signed_evidence import (

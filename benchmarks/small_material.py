@@ -16,7 +16,8 @@ from contest_material import EXAMPLES, read_documents
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from pipeline.run_file.load import load_run_file
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 
 RUN_FILE = """\
 name = "small"

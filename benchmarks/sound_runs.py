@@ -23,7 +23,8 @@ from typing import Any
 from trial_lines import Trials, campaign_main
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from tests.material.signed_evidence import run_file, settings, verified, write_corpus
 
 METHODS: dict[str, Any] = {

@@ -104,7 +104,7 @@ def announced(lines: Iterator[Line | Trained]) -> Iterator[Line | Trained]:
 
 def command(*words: str) -> None:
     """Run Shardmill's command line."""
-    subprocess.run([sys.executable, "-m", "pipeline.cli", *words], check=True, stdout=sys.stderr)
+    subprocess.run([sys.executable, "-m", "pipeline.main", *words], check=True, stdout=sys.stderr)
 
 
 def check_client(client: Client, cache: Path) -> Iterator[Line]:

@@ -26,7 +26,6 @@ from pipeline.commands.options import (
     some_share,
     whole,
 )
-from pipeline.main import main
 from stages.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -270,6 +269,3 @@ def _place(command: CommandInfo) -> int:
 
 
 app.registered_commands.sort(key=_place)
-
-if __name__ == "__main__":
-    main()

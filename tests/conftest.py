@@ -25,7 +25,8 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
 from pipeline.session import opening
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.steps.dedup import semantic
 from stages.dedup import encoders
 from stages.dedup.encoders import EmbedTexts

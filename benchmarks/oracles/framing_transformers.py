@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 from transformers import PreTrainedTokenizerFast
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.cleaning.text import clean_text
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines

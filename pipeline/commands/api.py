@@ -20,7 +20,8 @@ from pipeline.report.inspection import describe_row
 from pipeline.report.row_content import RowContent
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file, read_run
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError

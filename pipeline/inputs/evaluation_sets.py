@@ -16,7 +16,9 @@ from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.places import is_url
 from pipeline.inputs.spread_records import spread_records
-from pipeline.run_file.config import Dataset, RunFile, Source
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.dataset import Dataset
+from pipeline.run_file.source import Source
 from stages.cleaning.text import clean_text
 from stages.columns import Drop
 from stages.decontamination.config import Decontamination, EvaluationSet

@@ -33,7 +33,8 @@ from pipeline.inputs.places import (
     root_url,
 )
 from pipeline.inputs.skipped import SkippedFiles, SkipReason, glob_matches, is_hidden, skipped_files
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.source import Source
 from stages.errors import ConfigError
 from stages.filtering.table import columns_for
 from stages.reading.decompress import COMPRESSIONS

@@ -15,7 +15,8 @@ from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.own_files import TRIAL
 from pipeline.inputs.place_files import open_place
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.source import Source
 from stages.columns import Drop
 from stages.errors import ConfigError
 from stages.reading.decompress import reading_stream

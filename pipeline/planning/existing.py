@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.planning.tokenizer_files import read_tokenizer_file
-from pipeline.run_file.config import Dataset, RunFile
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.dataset import Dataset
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.chats import chat_loss, spelled_out, with_markup
 from stages.errors import ConfigError

@@ -17,7 +17,8 @@ from typing import TypeVar
 
 from pipeline.planning.earlier import generation_folders
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
-from pipeline.run_file.config import Dataset, RunFile, TokenizerSection
+from pipeline.run_file.config import RunFile, TokenizerSection
+from pipeline.run_file.dataset import Dataset
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST

@@ -18,7 +18,7 @@ from pydantic import BaseModel, StringConstraints
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.outputs import PLAN
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.own_packing import without_shards
+from pipeline.run_file.dataset import without_shards
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.state_files import as_model, read_object
 from pipeline.state.storage import replace_file

@@ -11,7 +11,7 @@ from typing import TypedDict
 from pydantic import BaseModel, ByteSize, ValidationError
 
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.wording import size_with_unit
+from pipeline.run_file.faults import size_with_unit
 from pipeline.state.commits import SCAN
 from pipeline.state.journal import read_log
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pipeline.run_file.config import RunFile, Source
-from pipeline.run_file.wording import what_must_be
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.faults import what_must_be
+from pipeline.run_file.source import Source
 from pipeline.system.regular_files import read_regular
 from stages.chat.config import JINJA, ChatConfig
 from stages.chat.rendering import open_template, spelled_pieces

@@ -4,16 +4,15 @@ Paths are relative to the run file. Credentials never stand here. `pipeline.run_
 file, `pipeline.run_file.faults` says what is wrong with one.
 """
 
-import re
 from typing import Any
 
 from pydantic import ByteSize, Field, field_validator, model_validator
 
-from pipeline.run_file.deduplication import Dedup, SourceRule
+from pipeline.run_file.dataset import Dataset, with_whole_packing
+from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fairness import FairnessSection
 from pipeline.run_file.mixes import mix_of, require_possible_mixes, with_whole_mixes
-from pipeline.run_file.own_packing import with_whole_packing
-from pipeline.run_file.replays import require_files_or_a_run, require_possible_replays
+from pipeline.run_file.source import Source, possible_path
 from stages.cleaning.text import clean_text
 from stages.config import Config
 from stages.decontamination.config import Decontamination
@@ -21,12 +20,10 @@ from stages.dedup.lsh import KEYS_PER_PARTITION
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
-from stages.mixing.config import DatasetMix, Mix, SourceMix
+from stages.mixing.config import DatasetMix, Mix
 from stages.mixing.placement import ValidationConfig
-from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import (
-    AnyObjective,
     needs_sentences,
     refuse_begun_documents,
     refuse_framed_rows,
@@ -34,107 +31,13 @@ from stages.objectives.table import (
     traits_of,
 )
 from stages.packing.layout import PackingConfig
-from stages.reading.encodings import UTF_8, known_encoding
-from stages.reading.reader import TextSplit
-from stages.reading.records import FieldMapping
 from stages.tokenizer.framing import BEGIN, ROW_BEGIN, Framing, trained_ids
 from stages.tokenizer.ranks.encodings import UNSAID, TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 MIN_MEMORY = 1 << 30
-
-
-def _plain_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("must be letters, digits, '_' and '-', since it names files")
-    return name
-
-
-def _possible_path(path: str | None) -> str | None:
-    if path is not None and "\0" in path:
-        raise ValueError("no path can hold the character NUL; remove it")
-    return path
-
-
-class Source(FieldMapping, SourceMix):
-    """A set of files with one name."""
-
-    name: str
-    """Part of every document's id, so it must stay the same over runs."""
-    paths: tuple[str, ...] = ()
-    """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. The ending of a
-    file says how it is read. Text: .jsonl, .ndjson, .json (a list of objects, or objects one after the
-    other), .csv, .tsv, .txt, .md, .rst, .tex, .html, .htm, .warc, .wet, and source code such as .py and
-    .java. Each of these may have .gz or .zst after it. Tables: .parquet, .arrow and .feather. A folder
-    that is named like a file, as Spark and Dask write them, is read without the files whose names begin
-    with "_" or ".". Of a dataset folder of Hugging Face (`save_to_disk`), the data of one split is read.
-    A file that two paths reach through a link is refused, because it would be read twice."""
-    run: str | None = None
-    """Folder of a finished run, relative to the run file, in place of `paths`. Its training documents
-    are replayed, with the ids that it gave them. It must have the tokenizer and the framing of this run.
-    All generations of the folder are replayed. See docs/sources.md."""
-    exclude: tuple[str, ...] = ()
-    """Globs of files that are not read. One without "/", such as *.log, is compared with the names of a
-    file and of each folder that it is in. A glob with "/" is compared with the path below `root`, where
-    ** is any number of folders. Files that no source reads are counted and named by `plan`, the run and
-    the report."""
-    skip_unknown: bool = False
-    """Whether files with an ending that no reader knows are skipped, counted and named. If not, the run
-    is refused. Such a file that `paths` names without a wildcard is always refused."""
-    root: str | None = None
-    """Folder that the documents' paths are relative to; by default the part of the glob before any
-    wildcard."""
-    text_split: TextSplit = TextSplit.FILE
-    """What a document of a .txt file is: all of it (`file`), or each text between blank lines
-    (`blank_line`)."""
-    encoding: str = UTF_8
-    """What text, CSV and JSON are written in: utf-8, cp1252 or another of Python's codecs, or else a
-    label of the web, such as iso-2022-jp. A byte order mark at the beginning of a file is no part of its
-    text. Files in another encoding are read from front to back; positions are those in UTF-8."""
-    license: str | None = None
-    """Licence of the texts, carried into the report."""
-    dedup: SourceRule = True
-    """`true`: its documents are compared with those of all sources. "within": only with each other.
-    `false`: none of them is removed, and no other document is removed because of them."""
-    max_removed_fraction: float | None = Field(None, ge=0.0, le=1.0)
-    """Limit on the share of its documents that deduplication removes; a run that would pass it stops, as
-    with `dedup.max_removed_fraction`. By default there is no limit, and the run warns if a source loses
-    more than 90%."""
-    weight_column: str | None = None
-    """A field of the records, one of `keep_columns`, that holds a number. Within the source, documents
-    are seen in proportion to it. It is rounded to one of 8 levels for each factor of two. 0 or less
-    leaves a document out of every mix. A document without a number there has weight 1, and is
-    counted."""
-
-    _name = field_validator("name")(_plain_name)
-    _possible_root = field_validator("root", "run")(_possible_path)
-
-    _known_encoding = field_validator("encoding")(known_encoding)
-
-    @model_validator(mode="after")
-    def _files_or_a_run(self) -> "Source":
-        require_files_or_a_run(self)
-        return self
-
-    @field_validator("exclude")
-    @classmethod
-    def _name_something(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
-        for glob in globs:
-            if not glob.strip("/."):
-                raise ValueError(f"{glob!r} names no file; write a glob such as *.log")
-        return globs
-
-    @field_validator("paths")
-    @classmethod
-    def _name_files(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        if "" in paths:
-            raise ValueError("'' names no file; write a file, a glob such as data/*.jsonl, or a URL")
-        for path in paths:
-            _possible_path(path)
-        return paths
 
 
 class Resources(Config):
@@ -195,7 +98,7 @@ class TokenizerSection(Config):
     limits: TokenizerLimits = TokenizerLimits()
     fairness: FairnessSection = FairnessSection()
 
-    _possible = field_validator("path")(_possible_path)
+    _possible = field_validator("path")(possible_path)
 
     @model_validator(mode="after")
     def _one_tokenizer(self) -> "TokenizerSection":
@@ -210,36 +113,6 @@ class TokenizerSection(Config):
         if self.path is None and self.tiktoken != UNSAID:
             raise ValueError("tiktoken is for an existing tokenizer; set path, or leave it out")
         return self
-
-
-class Dataset(Config):
-    """One dataset to make."""
-
-    name: str
-    """Name of the dataset and of its folder."""
-    objective: AnyObjective = CausalLM()
-    """What is learned from the rows; `kind` says which, "clm" unless given."""
-    packing: PackingConfig | None = None
-    """`seq_len` and `strategy` of this dataset. Without them, those of the run apply. `shards` and
-    `shard_size` are always the run's: all datasets share the shards of one token store."""
-    mix: DatasetMix | None = None
-    """Settings of the mix of this dataset. Those that are left out are the run's."""
-    materialized_epochs: int = Field(0, ge=0, le=1000)
-    """Number of epochs that are also written to disk, for programs that only read files. The loader
-    gives the same bits. Objectives that cannot be drawn from rows have only the epochs on disk, at least
-    one."""
-
-    _name = field_validator("name")(_plain_name)
-
-    @property
-    def epochs_on_disk(self) -> int:
-        """Epochs that are written out."""
-        return max(self.materialized_epochs, int(bool(traits_of(self.objective).written_for)))
-
-    @field_validator("objective", mode="before")
-    @classmethod
-    def _causal_by_default(cls, value: object) -> object:
-        return {"kind": CausalLM().kind, **value} if isinstance(value, dict) else value
 
 
 class RunFile(Config):
@@ -272,12 +145,12 @@ class RunFile(Config):
 
     @model_validator(mode="after")
     def _replays_are_possible(self) -> "RunFile":
-        require_possible_replays(self)
+        _require_possible_replays(self)
         return self
 
     @model_validator(mode="after")
     def _mixes_are_possible(self) -> "RunFile":
-        require_possible_mixes(self)
+        require_possible_mixes(self.datasets, self.sources, self.mix)
         return self
 
     @model_validator(mode="after")
@@ -393,8 +266,37 @@ class RunFile(Config):
 
     def mix_of(self, dataset: Dataset) -> DatasetMix | None:
         """Return a dataset's mix, in which every source is named; None if it is every document once."""
-        return mix_of(self, dataset)
+        return mix_of(dataset, self.sources, self.mix)
 
     def packing_of(self, dataset: Dataset) -> PackingConfig:
         """Return a dataset's packing: its own, or the run's."""
         return dataset.packing or self.packing
+
+
+def _require_possible_replays(file: RunFile) -> None:
+    """Refuse a run that could not take documents of another as they are.
+
+    Raises:
+        ValueError: says why, and the way out.
+    """
+    replays = file.replays
+    if not replays:
+        return
+    name, folder = next(iter(replays.items()))
+    begin = f"source {name!r}: run = {folder!r}"
+    if not file.file_sources:
+        raise ValueError(
+            f"{begin}: no source has files; add one with paths, or train on that run's own datasets"
+        )
+    if file.tokenizer.path is None:
+        raise ValueError(
+            f"{begin}: its ids are of that run's tokenizer, and this run trains one; write [tokenizer]"
+            f" path = {folder!r}"
+        )
+    for dataset in file.datasets:
+        if needs_sentences(dataset.objective, file.packing_of(dataset)):
+            raise ValueError(
+                f"{begin}: dataset {dataset.name!r} (kind = {dataset.objective.kind!r}) needs the ends"
+                " of sentences, and of replayed documents no text is read; make this dataset in a run"
+                " without the source"
+            )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.run_file.config import RunFile, TokenizerLimits
 from stages.config import Config, canonical_json, changed_settings
 
 
@@ -50,3 +51,23 @@ def decisive(value: object) -> Any:
 def fingerprint_of(parts: object) -> str:
     """Return the digest of settings, numbers and other fingerprints: 32 hex digits of SHA-256."""
     return hashlib.sha256(canonical_json(decisive(parts))).hexdigest()[:32]
+
+
+def without_limits(file: RunFile) -> RunFile:
+    """Return a run file whose limits stop nothing: they decide no byte.
+
+    A finished run may have lower ones by now than those it was made with.
+    """
+    ingest = file.ingest.model_copy(update={"max_bad_fraction": 1.0})
+    dedup = file.dedup.model_copy(update={"max_removed_fraction": 1.0, "max_cluster_size": None})
+    sources = tuple(one.model_copy(update={"max_removed_fraction": None}) for one in file.sources)
+    mix = None if file.mix is None else file.mix.model_copy(update={"tolerance": 1.0})
+    tokenizer = file.tokenizer.model_copy(update={"limits": TokenizerLimits()})
+    datasets = tuple(
+        one
+        if one.mix is None
+        else one.model_copy(update={"mix": one.mix.model_copy(update={"tolerance": 1.0})})
+        for one in file.datasets
+    )
+    lifted = {"ingest": ingest, "dedup": dedup, "sources": sources, "tokenizer": tokenizer}
+    return file.model_copy(update={**lifted, "mix": mix, "datasets": datasets})

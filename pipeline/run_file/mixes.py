@@ -11,17 +11,16 @@ kept document once.
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from pipeline.run_file.dataset import Dataset
+from pipeline.run_file.source import Source
 from stages.mixing.config import DatasetMix, Mix, SourceMix
 from stages.objectives.kind import no_layout_of_its_own
 from stages.objectives.objective import Objective
 from stages.objectives.table import kind_of, traits_of
-
-if TYPE_CHECKING:
-    from pipeline.run_file.config import Dataset, RunFile, Source
 
 
 def with_whole_mixes(content: Any) -> Any:
@@ -46,31 +45,37 @@ def _filled(dataset: Any, shared: Mix) -> Any:
     return {**dataset, "mix": {**shared.model_dump(), **dataset["mix"]}}
 
 
-def mix_of(file: "RunFile", dataset: "Dataset") -> DatasetMix | None:
-    """Return a dataset's mix, in which every source is named; None if it is every document once."""
-    shared = {name: getattr(file.mix, name) for name in Mix.model_fields}
+def mix_of(dataset: Dataset, sources: Sequence[Source], run_mix: Mix) -> DatasetMix | None:
+    """Return a dataset's mix, in which every source is named; None if it is every document once.
+
+    Args:
+        dataset: one of a run.
+        sources: all of the run.
+        run_mix: what the run says of every dataset.
+    """
+    shared = {name: getattr(run_mix, name) for name in Mix.model_fields}
     own = dataset.mix or DatasetMix(**shared)
-    sources = {one.name: own.sources.get(one.name) or _own(one) for one in file.sources}
-    whole = own.model_copy(update={"sources": sources})
-    weights = any(one.weight_column for one in file.sources)
-    plain = all(one.share is None and one.whole_epochs == 1 for one in sources.values())
+    named = {one.name: own.sources.get(one.name) or _own(one) for one in sources}
+    whole = own.model_copy(update={"sources": named})
+    weights = any(one.weight_column for one in sources)
+    plain = all(one.share is None and one.whole_epochs == 1 for one in named.values())
     asked = whole.total_tokens or whole.after or whole.language_alpha != 1
     if plain and not weights and not asked and whole.interleave == "shuffle":
         return None
     return whole
 
 
-def _own(source: "Source") -> SourceMix:
+def _own(source: Source) -> SourceMix:
     return SourceMix(epochs=source.epochs, share=source.share, max_epochs=source.max_epochs)
 
 
-def require_possible_mixes(file: "RunFile") -> None:
-    """Refuse mixes that no documents could meet.
+def require_possible_mixes(datasets: Sequence[Dataset], sources: Sequence[Source], run_mix: Mix) -> None:
+    """Refuse mixes that no documents could meet; the arguments are those of `mix_of`.
 
     Raises:
         ValueError: says which, and the way out.
     """
-    for source in file.sources:
+    for source in sources:
         if source.run is not None:  # what goes along with its documents is known once it is found
             continue
         if source.weight_column is not None and source.weight_column not in source.keep_columns:
@@ -79,17 +84,17 @@ def require_possible_mixes(file: "RunFile") -> None:
                 f"source {source.name!r}: weight_column = {source.weight_column!r} must go along with"
                 f" the documents; write keep_columns = [{kept}]"
             )
-    for place, dataset in enumerate(file.datasets):
-        mix = mix_of(file, dataset)
+    for place, dataset in enumerate(datasets):
+        mix = mix_of(dataset, sources, run_mix)
         if mix is None:
             continue
         begin = f"dataset {dataset.name!r}: mix"
-        strangers = sorted(set(mix.sources) - {source.name for source in file.sources})
+        strangers = sorted(set(mix.sources) - {source.name for source in sources})
         if strangers:
-            there = ", ".join(source.name for source in file.sources)
+            there = ", ".join(source.name for source in sources)
             raise ValueError(f"{begin}.sources.{strangers[0]}: no such source; the run has {there}")
         _require_shares(begin, mix)
-        _require_stage(begin, mix, [one.name for one in file.datasets[:place]])
+        _require_stage(begin, mix, [one.name for one in datasets[:place]])
         if mix.interleave == "exact" and _pairs_documents(dataset.objective):
             raise ValueError(
                 f'{begin}.interleave = "exact": kind = {dataset.objective.kind!r} lays out whole shards'

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
 from pipeline.planning.earlier import generation_folders, recorded_or_found
@@ -13,17 +13,34 @@ from pipeline.planning.generations import generations_of, run_file_of, tokenizer
 from pipeline.planning.outputs import PLAN
 from pipeline.planning.replays import find_replays, require_other_files
 from pipeline.planning.rules import finished_steps
+from pipeline.run_file.config import RunFile
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.step import Scope
 from stages.errors import ConfigError, FormatError
 
-if TYPE_CHECKING:  # which imports this module
-    from pipeline.session.session import RunRequest
-    from pipeline.steps.tokenizer.adopt import Adoption
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a call of `shardmill run` asks for."""
+
+    file: RunFile
+    base: Path
+    """Folder that the run file's paths are relative to."""
+    output: Path
+    workers: int
+    address: str | None = None
+    until: str | None = None
+    replace: bool = False
+    as_one: bool = False
+    """Whether `replace` makes one run of all generations, whatever has changed."""
+    files: frozenset[str] | None = None
+    """SOURCE/PATH of the input files that it is of; None is all that its sources name."""
+    before: tuple[Path, ...] = ()
+    """Folders of the generations before it: the first is the run that its tokenizer is of."""
 
 
-def generation_requests(request: "RunRequest") -> "list[RunRequest]":
+def generation_requests(request: RunRequest) -> list[RunRequest]:
     """Return a request for each generation of a folder: its own run first.
 
     With --replace, new files are no generation: all become one run, as do all generations if asked for.
@@ -61,7 +78,7 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     return [own, *later]
 
 
-def _refuse_renamed(request: "RunRequest", known: AbstractSet[str], named: AbstractSet[str]) -> None:
+def _refuse_renamed(request: RunRequest, known: AbstractSet[str], named: AbstractSet[str]) -> None:
     """Refuse a source under another name: its files would be lost under the one, new under the other.
 
     Args:
@@ -88,7 +105,7 @@ def _key(file: FoundFile) -> str:
     return f"{file.source}/{file.path}"
 
 
-def found_inputs(request: "RunRequest") -> FoundInputs:
+def found_inputs(request: RunRequest) -> FoundInputs:
     """Return the input files of a run, or of one generation of it."""
     found = find_inputs(request.file, request.base, output=request.output)
     if request.files is None:
@@ -101,17 +118,18 @@ def found_inputs(request: "RunRequest") -> FoundInputs:
     return replace(found, files=own)
 
 
-def scope_of(request: "RunRequest", files: Sequence[FoundFile]) -> Scope:
+def scope_of(request: RunRequest, files: Sequence[FoundFile]) -> Scope:
     """Return what a run is planned for, before its input files are scanned.
 
     Args:
         request: the call.
         files: that the run reads.
     """
-    if request.before:
-        adopted: Adoption | None = tokenizer_of_first(request.before[0])
-    else:
-        adopted = find_tokenizer(request.file, request.base)
+    adopted = (
+        tokenizer_of_first(request.before[0])
+        if request.before
+        else find_tokenizer(request.file, request.base)
+    )
     earlier = recorded_or_found(
         request.file, request.base, output=request.output, before=request.before, anew=request.replace
     )

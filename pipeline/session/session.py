@@ -6,7 +6,7 @@ The only way to resume is to run again; what is committed is not done twice.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -24,10 +24,8 @@ from pipeline.planning.replays import noted, replay_lines
 from pipeline.report.content import RunReport
 from pipeline.report.summary import remove_report, write_report
 from pipeline.run_file.chats import resolve_chats
-from pipeline.run_file.config import RunFile
-from pipeline.run_file.encoder import require_semantic_encoder
 from pipeline.run_file.filters import resolve_filters
-from pipeline.run_file.generators import require_generators
+from pipeline.run_file.models import require_generators, require_semantic_encoder
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
 from pipeline.session.opening import open_execution
@@ -39,7 +37,7 @@ from pipeline.session.replacement import (
 )
 from pipeline.session.replacing import decides_again, deleted_generations, with_replacement
 from pipeline.session.reporting import outcome_of, reported, with_generations
-from pipeline.session.request import found_inputs, generation_requests, scope_of
+from pipeline.session.request import RunRequest, found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
 from pipeline.state.commit_object import COMMITS
@@ -52,26 +50,6 @@ from pipeline.steps.table import NAMES, step_needs
 from pipeline.system.disk_faults import disk_faults, making
 from stages.errors import ConfigError
 from stages.store.folders import entries
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """What a call of `shardmill run` asks for."""
-
-    file: RunFile
-    base: Path
-    """Folder that the run file's paths are relative to."""
-    output: Path
-    workers: int
-    address: str | None = None
-    until: str | None = None
-    replace: bool = False
-    as_one: bool = False
-    """Whether `replace` makes one run of all generations, whatever has changed."""
-    files: frozenset[str] | None = None
-    """SOURCE/PATH of the input files that it is of; None is all that its sources name."""
-    before: tuple[Path, ...] = ()
-    """Folders of the generations before it: the first is the run that its tokenizer is of."""
 
 
 def plan_session(request: RunRequest) -> list[StepStatus]:

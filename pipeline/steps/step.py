@@ -19,7 +19,8 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phases
 from pipeline.engine.tasks import Function, Node, Task
 from pipeline.inputs.files import InputFile
-from pipeline.run_file.config import Dataset, RunFile
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.dataset import Dataset
 from pipeline.run_file.fingerprints import fingerprint_of, full_settings
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT

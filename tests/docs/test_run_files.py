@@ -16,7 +16,8 @@ import pytest
 
 import shardmill
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.errors import ConfigError
 from tests.conftest import bundled_lines
 from tests.docs.test_docs import ROOT, blocks, execute

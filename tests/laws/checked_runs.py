@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.errors import DataError
 from stages.loading.grown import open_dataset
 from tests.conftest import digests

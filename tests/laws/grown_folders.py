@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from tests.conftest import bundled_lines
 from tests.laws.tiny_run import tiny_run
 

@@ -106,7 +106,8 @@ def _wait_for_events(process: subprocess.Popen[bytes], output: Path, wanted: int
 
 def _main() -> None:
     """Do a run in a process of its own, on its own Ray."""
-    from pipeline.session.session import RunRequest, run_session  # noqa: PLC0415  # the subprocess only
+    from pipeline.session.request import RunRequest  # noqa: PLC0415  # the subprocess only
+    from pipeline.session.session import run_session  # noqa: PLC0415  # likewise
 
     run_file, corpus, output = map(Path, sys.argv[1:4])
     file = RunFile.model_validate_json(run_file.read_text())

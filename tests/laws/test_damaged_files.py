@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from damaged_files import FILE, GOOD, alarms, campaign, spread, together
 
-from pipeline.session.session import RunRequest
+from pipeline.session.request import RunRequest
 from pipeline.session.verifying import verify_session
 from stages.objectives.table import KINDS
 from stages.store.digests import digest_file

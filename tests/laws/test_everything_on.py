@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage

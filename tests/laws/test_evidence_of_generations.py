@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state import read_only
 from stages.errors import ConfigError

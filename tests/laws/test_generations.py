@@ -15,8 +15,8 @@ import shardmill
 from pipeline.engine.tasks import Worker
 from pipeline.planning.earlier import open_earlier
 from pipeline.planning.plan import State
-from pipeline.session.request import generation_requests
-from pipeline.session.session import RunRequest, decides_anew, plan_session, run_session
+from pipeline.session.request import RunRequest, generation_requests
+from pipeline.session.session import decides_anew, plan_session, run_session
 from pipeline.steps.earlier import ORDER
 from stages.errors import ConfigError, DataError, FormatError, Interrupted
 from stages.loading.batches import Batches

@@ -13,7 +13,8 @@ import pytest
 from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.run_file.load import load_run_file
 from pipeline.session import session
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.tools.export.quick import QuickRequest, run_file
 from tests.called import called
 from tests.campaign import FULL, some_of

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from tests.campaign import some_of
 from tests.laws.tiny_run import tiny_run
 from tests.stages.dedup.test_dedup_oracle import Corpus, corpus_of, rule

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.session.request import RunRequest
 from pipeline.session.runner import Runner
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits

@@ -20,7 +20,8 @@ from unittest.mock import patch
 import pytest
 
 from pipeline.engine.tasks import Task, Worker, Workspace
-from pipeline.session.session import RunRequest, read_plan, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import read_plan, run_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import read_log

@@ -15,7 +15,8 @@ import pytest
 
 from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from stages.errors import ConfigError, DataError
 from stages.store.token_store import TokenUnit

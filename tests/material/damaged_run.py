@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 from tests.material.every_kind import with_every_kind

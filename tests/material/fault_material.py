@@ -7,8 +7,10 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline.run_file.config import Dataset, RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.dataset import Dataset
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import IngestRecord

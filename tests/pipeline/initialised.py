@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.run_file.load import load_run_file
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.tools.init.init import InitRequest, init_run_file
 from pipeline.tools.init.terminal import InitContent
 

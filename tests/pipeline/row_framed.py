@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.packing.layout import Strategy
 from tests.stages.tokenizer.existing_files import texts
 

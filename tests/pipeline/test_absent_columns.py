@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.run_file.config import Source
+from pipeline.run_file.source import Source
 from pipeline.steps.ingest.columns import ColumnCounts, SourceColumns
 from pipeline.steps.ingest.unreadable import MIN_RECORDS
 from stages.errors import ConfigError

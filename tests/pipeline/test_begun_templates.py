@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session
 from stages.errors import ConfigError
 from tests.stages.chat.chat_files import chat_run, chat_tokenizer, dialogues, write_lines
 

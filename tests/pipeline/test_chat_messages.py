@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from stages.errors import ShardmillError
 from tests.pipeline.test_chats import run_it, with_chat
 from tests.stages.chat.chat_files import JINJA, chat_run, chat_tokenizer, dialogues, write_lines

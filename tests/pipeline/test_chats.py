@@ -19,7 +19,8 @@ from pyarrow import feather
 from pydantic import ValidationError
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.tools.forecast.forecast import forecast_run
 from stages.chat.dialogue import dialogue_of

@@ -51,7 +51,7 @@ def strike(event, arguments):
         if len(commits) == 4:
             os.kill(os.getpid(), number)
 sys.addaudithook(strike)
-from pipeline.cli import main
+from pipeline.main import main
 main()
 """
 """The command line, to which a signal is sent while it commits the fourth unit of ingest."""

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.planning.plan import State
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows
 from stages.errors import ConfigError

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from pipeline.report.clusters import describe_clusters, print_clusters
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup import clusters

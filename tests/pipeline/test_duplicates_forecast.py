@@ -12,7 +12,8 @@ from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.place_files import open_place
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.tools.forecast.duplicates import (
     SampledGroups,
     draw_by_chance,

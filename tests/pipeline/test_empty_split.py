@@ -9,7 +9,8 @@ import pytest
 
 import shardmill
 from pipeline.report.inspection import describe_row
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.errors import ConfigError
 from stages.export.table import FORMATS
 from stages.loading.hub_rows import read_rows

@@ -19,7 +19,8 @@ from pipeline.planning.plan import State
 from pipeline.report.inspection import describe_row
 from pipeline.report.terminal import print_report
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage

@@ -17,7 +17,8 @@ import pytest
 
 from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.tools.forecast.content import CutsForecast, Forecast
 from pipeline.tools.forecast.forecast import forecast_run
 from pipeline.tools.forecast.sample import draw_sample
@@ -89,7 +90,7 @@ from pathlib import Path
 from pipeline.tools.forecast.forecast import forecast_run
 from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest
+from pipeline.session.request import RunRequest
 file, folder, share = RunFile.model_validate_json(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
 print(json.dumps(forecast_run(RunRequest(file, folder, folder / "never", 0), share=share)))
 """

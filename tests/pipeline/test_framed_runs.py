@@ -20,7 +20,8 @@ from pipeline.engine.tasks import Workspace
 from pipeline.inputs.files import InputFile
 from pipeline.planning.plan import plan_steps
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.check import DecodeUnit, check_texts

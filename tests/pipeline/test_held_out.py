@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.steps.dedup.sides import SIDES, KnownSides, write_sides
 from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.split.choice import (

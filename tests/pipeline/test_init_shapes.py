@@ -8,7 +8,8 @@ import pytest
 import zstandard
 
 from pipeline.run_file.load import load_run_file
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.tools.init.delimited import delimiter_in, lacks_header, quoting_in
 from pipeline.tools.init.draft import DraftSource
 from pipeline.tools.init.fields import FieldChoice, choose_fields

@@ -10,7 +10,8 @@ import pytest
 
 from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
 from pipeline.inputs.skipped import glob_matches
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.source import Source
 from stages.errors import ConfigError
 from stages.reading.table import endings_said
 

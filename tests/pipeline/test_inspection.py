@@ -191,7 +191,7 @@ def test_another_epoch_shows_other_masks_of_the_same_tokens(output: Path) -> Non
 
 def test_json_is_what_is_described(output: Path) -> None:
     place = ("--row", str(ROW), "--epoch", str(EPOCH))
-    command = [sys.executable, "-m", "pipeline.cli", "inspect", str(output), "--dataset", "mlm"]
+    command = [sys.executable, "-m", "pipeline.main", "inspect", str(output), "--dataset", "mlm"]
     root = Path(__file__).parents[2]
     result = subprocess.run([*command, *place, "--json"], cwd=root, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.findings import CheckRecord

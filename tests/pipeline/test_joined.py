@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.report.joined import joined_warning
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.steps.split.choice import Joined, JoinedCluster, SplitRecord
 from stages.ledger import Tally
 from tests.called import called

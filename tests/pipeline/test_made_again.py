@@ -16,7 +16,7 @@ from pipeline.planning.kept_plan import KeptPlan, kept_run
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.report.evidence import evidence_lines
 from pipeline.run_file.config import RunFile, TokenizerLimits
-from pipeline.run_file.limits import without_limits
+from pipeline.run_file.fingerprints import without_limits
 from pipeline.session.session import read_plan
 from pipeline.session.verifying import verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits

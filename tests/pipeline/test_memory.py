@@ -28,7 +28,8 @@ from pipeline.engine.memory import (
 )
 from pipeline.planning.needs import require_memory
 from pipeline.run_file.config import MIN_MEMORY, RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
 from pipeline.steps.tokenizer.step import LANGUAGE, training_need

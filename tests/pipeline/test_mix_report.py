@@ -26,7 +26,8 @@ from pipeline.report.page import render_page
 from pipeline.report.status import print_status
 from pipeline.report.terminal import print_plan, print_report
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, known_steps, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import known_steps, plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Commits

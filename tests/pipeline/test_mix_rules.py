@@ -19,7 +19,8 @@ import pytest
 from pipeline.planning.plan import State
 from pipeline.report.content import RunReport
 from pipeline.run_file.load import load_run_file
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from tests.unpacked_runs import unpack_run
 

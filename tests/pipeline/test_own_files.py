@@ -7,7 +7,8 @@ import pytest
 
 from pipeline.commands import api
 from pipeline.run_file.load import load_run_file, read_run
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.tools.init.init import InitRequest, init_run_file
 from stages.errors import ConfigError
 

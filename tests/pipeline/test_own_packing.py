@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from pipeline.inputs.files import find_inputs
 from pipeline.planning.plan import plan_steps
-from pipeline.run_file.config import Dataset, RunFile
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.dataset import Dataset, without_shards
 from pipeline.run_file.faults import explain
-from pipeline.run_file.own_packing import without_shards
 from pipeline.session.scanning import planned_inputs
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage

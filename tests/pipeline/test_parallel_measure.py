@@ -23,7 +23,8 @@ from pipeline.report.fairness import (
 )
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fairness import FairnessSection
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.state.journal import read_log
 from pipeline.steps.tokenizer.limits import (
     LanguageCosts,

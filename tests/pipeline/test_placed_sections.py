@@ -8,7 +8,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from tests.stages.tokenizer.existing_files import data_of
 
 TEXTS = [("The tide", " ends."), ("(", "and so on"), ("A:", " the  end")]

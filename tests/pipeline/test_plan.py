@@ -11,7 +11,8 @@ import pytest
 
 from pipeline.inputs.files import InputFile
 from pipeline.planning.plan import State, StepStatus, plan_steps
-from pipeline.session.session import RunRequest, plan_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session
 from pipeline.state.journal import read_log
 from stages.config import canonical_json
 from stages.errors import ConfigError

@@ -11,7 +11,8 @@ import pytest
 from pipeline.engine import progress as progress_module
 from pipeline.engine.progress import Progress
 from pipeline.session.execution import Execution
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.state.journal import Journal
 from pipeline.state.metrics import METRICS, PhaseMetrics, RunMetrics, metrics_text
 from stages.errors import Stopped

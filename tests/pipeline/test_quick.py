@@ -19,6 +19,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from pipeline.session import session
+from pipeline.session.request import RunRequest
 from pipeline.state.commits import Commits
 from pipeline.tools.export import parts as export_parts
 from pipeline.tools.export.folder import keep_part
@@ -71,7 +72,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     place = tmp_path_factory.mktemp("made")
     write_inputs(place)
     with contextlib.chdir(place):
-        run = session.RunRequest(run_file(request()), place, place / "out.work", 0, until="shard")
+        run = RunRequest(run_file(request()), place, place / "out.work", 0, until="shard")
         session.run_session(run, stream=None)
         shutil.copytree(place / "out.work", place / "unchecked")
         return place, quick()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.session import request as calls
-from pipeline.session.session import RunRequest
+from pipeline.session.request import RunRequest
 from stages.errors import ConfigError
 from tests.laws.tiny_run import tiny_run
 

@@ -16,7 +16,8 @@ from pipeline.report.fate import fate_of
 from pipeline.report.flow import flow_stages
 from pipeline.report.page import render_page
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
 from stages.errors import ConfigError
 

@@ -24,7 +24,8 @@ from pipeline.report.shown_rows import first_rows
 from pipeline.report.similarity import similarity_of
 from pipeline.report.words import GATES, GONE_SAID, STEP_SAID, said_of_reason, said_of_step
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.steps.table import NAMES
 from stages.columns import DropReason
 from stages.filtering.length import EMPTY

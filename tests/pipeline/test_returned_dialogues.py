@@ -6,7 +6,8 @@ import pytest
 from tokenizers import Tokenizer, pre_tokenizers
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from tests.stages.chat.chat_files import chat_run, chat_tokenizer, write_lines
 from tests.stages.tokenizer.existing_files import changed
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pipeline.inputs.files import InputFile
 from pipeline.planning.plan import plan_steps
-from pipeline.session.session import RunRequest, plan_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session
 from pipeline.session.verifying import verify_session
 from stages.errors import ConfigError
 from stages.store.digests import digest_file

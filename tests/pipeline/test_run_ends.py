@@ -8,7 +8,8 @@ import pytest
 
 from pipeline import cli
 from pipeline.commands.boundary import exit_code_of
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.state.commits import SCAN
 from pipeline.steps.table import STEPS
 from pipeline.system.stopping import Signals

@@ -16,8 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.inputs.limited import sample_source
-from pipeline.run_file.config import RunFile, Source
-from pipeline.session.session import RunRequest, run_session
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.source import Source
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.tools.forecast.content import Forecast
 from pipeline.tools.forecast.even_share import DrawnFile, even_share
 from pipeline.tools.forecast.forecast import forecast_run

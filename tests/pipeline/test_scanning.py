@@ -24,7 +24,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.state.commits import Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pipeline.report.terminal import print_plan
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from tests.laws.tiny_run import tiny_run, write_tiny_corpus
 from tests.pipeline.test_inputs import inputs

@@ -19,7 +19,8 @@ from tokenizers import AddedToken, Tokenizer
 from pipeline.planning.existing import find_tokenizer
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.steps.tokenizer.chats import spelled_out, with_markup
 from stages.chat.config import ChatConfig

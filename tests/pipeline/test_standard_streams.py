@@ -63,7 +63,7 @@ closed = [int(number) for number in sys.argv[1]]
 filled = [os.open(os.devnull, os.O_RDWR) for _ in closed]
 assert filled == closed  # so that nothing here gets their numbers
 import pipeline.session.session
-from pipeline.cli import main
+from pipeline.main import main
 from pipeline.state.journal import run_lock
 
 def code_of(*more):
@@ -101,7 +101,7 @@ def test_a_closed_stream_changes_no_exit_code(closed: tuple[int, ...], tmp_path:
 
 BOTH = """
 import os, sys
-from pipeline.cli import main
+from pipeline.main import main
 if other := os.fork():
     assert os.waitpid(other, 0)[1] == 0
     sys.argv.append("--json")

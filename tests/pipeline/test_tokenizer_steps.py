@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.plan import State
 from pipeline.report.terminal import print_plan
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage

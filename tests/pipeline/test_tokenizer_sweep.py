@@ -14,7 +14,7 @@ import sentencepiece
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.session.session import RunRequest
+from pipeline.session.request import RunRequest
 from pipeline.tools.tokenizer.sweep import SweepRequest, SweptSettings, _tokens, sweep_tokenizers
 from pipeline.tools.tokenizer.sweep_picture import draw_sweep
 from pipeline.tools.tokenizer.sweep_tables import SweepContent, print_sweep

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import plan_session, run_session
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.tools.tokenizer.sweep import SweepRequest, SweptSettings, sweep_tokenizers
 from stages.chat.template import MARKUP

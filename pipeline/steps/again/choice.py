@@ -22,7 +22,7 @@ import xxhash
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.tasks import Task
-from pipeline.run_file.limits import without_limits
+from pipeline.run_file.fingerprints import without_limits
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again.differences import mapped_array

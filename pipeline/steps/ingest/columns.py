@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pipeline.run_file.config import Source
+from pipeline.run_file.source import Source
 from pipeline.steps.ingest.kept import LongValues, add_long
 from stages.chat.dialogue import chat_hint
 from stages.config import Config

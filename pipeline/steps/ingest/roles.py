@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from pipeline.run_file.config import Source
+from pipeline.run_file.source import Source
 from pipeline.steps.step import Scope
 from stages.chat.table import TEMPLATES
 from stages.errors import ConfigError

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pipeline.inputs.bundles import Bundle
-from pipeline.run_file.config import Source
+from pipeline.run_file.source import Source
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.part import PartRecord
 from stages.columns import UNREADABLE, DropReason

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
-from pipeline.run_file.config import Dataset
+from pipeline.run_file.dataset import Dataset
 from pipeline.run_file.fingerprints import Some
 from pipeline.steps.mix.choose import LATER, MIX_NAME, MixChoice, MixRecord, choose_mix, later_of
 from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit, largest_of

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.source import Source
 from stages.chat.rendering import (
     begins_with,
     closing_of,

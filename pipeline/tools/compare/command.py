@@ -151,7 +151,7 @@ def _settings(given: dict[str, float | int]) -> "ContinueSettings":
     """Return the settings of the command line."""
     from pydantic import ValidationError
 
-    from pipeline.run_file.wording import what_must_be
+    from pipeline.run_file.faults import what_must_be
     from stages.continuing.settings import ContinueSettings
 
     try:

@@ -6,8 +6,8 @@ Nothing of the run is changed.
 from collections.abc import Sequence
 
 from pipeline.planning.plan import State, StepStatus
-from pipeline.session.request import generation_requests, scope_of
-from pipeline.session.session import RunRequest, plan_session
+from pipeline.session.request import RunRequest, generation_requests, scope_of
+from pipeline.session.session import plan_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST

@@ -20,7 +20,7 @@ from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
 from pipeline.session import session
-from pipeline.session.request import generation_requests
+from pipeline.session.request import RunRequest, generation_requests
 from pipeline.steps.shard.step import SHARD
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export import dataset as export
@@ -79,9 +79,7 @@ def quick_export(request: QuickRequest, *, stream: TextIO | None) -> QuickReport
     adopted = find_tokenizer(file, base)
     assert adopted is not None
     format_.refuse_vocabulary(adopted.vocab_size, name=request.tokenizer.name)
-    run = session.RunRequest(
-        file, base, request.folder, request.workers, replace=request.replace, as_one=True
-    )
+    run = RunRequest(file, base, request.folder, request.workers, replace=request.replace, as_one=True)
     _refuse_new_files(request, run)
     if finished and request.replace:
         _refuse_redoing(request, run)
@@ -115,7 +113,7 @@ def _refuse_target(request: QuickRequest) -> bool:
     return finished is not None
 
 
-def _refuse_new_files(request: QuickRequest, run: session.RunRequest) -> None:
+def _refuse_new_files(request: QuickRequest, run: RunRequest) -> None:
     """Refuse files that came later: they would be a generation, whose rows no export has.
 
     With --replace there is none: all files become one run.
@@ -131,7 +129,7 @@ def _refuse_new_files(request: QuickRequest, run: session.RunRequest) -> None:
         )
 
 
-def _refuse_redoing(request: QuickRequest, run: session.RunRequest) -> None:
+def _refuse_redoing(request: QuickRequest, run: RunRequest) -> None:
     """Refuse to make a dataset anew of which a finished export stands at the target."""
     stale = [step.step.name for step in session.plan_session(run) if step.state is State.STALE]
     if f"{SHARD.name}-{DATASET}" in stale:

@@ -25,7 +25,8 @@ from pipeline.inputs.files import FoundFile
 from pipeline.inputs.limited import sample_line, sample_source
 from pipeline.inputs.place_files import open_place
 from pipeline.report.content import RunReport
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.source import Source
 from pipeline.steps.earlier import KEPT_RUN
 from pipeline.tools.forecast.content import DuplicatesForecast, RemovalForecast
 from pipeline.tools.forecast.limits import ENOUGH_SEEN, limits_told

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
+from pipeline.run_file.source import Source
 from stages.dedup.keys import key_text
 from stages.dedup.ranking import KeepColumn, rank_value
 

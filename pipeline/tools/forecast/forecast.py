@@ -23,7 +23,8 @@ from pipeline.report.content import RunReport
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.tools.forecast.content import DuplicatesForecast, Forecast
 from pipeline.tools.forecast.duplicates import (
     draw_by_chance,

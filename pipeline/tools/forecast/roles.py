@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from pipeline.run_file.config import Source
+from pipeline.run_file.source import Source
 from stages.chat.table import TEMPLATES
 
 

@@ -21,7 +21,8 @@ from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.limited import sample_line, sample_source
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.spread_records import spread_records
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.source import Source
 from pipeline.tools.forecast.even_share import DrawnFile, Group, even_share, keep_fractions
 from stages.columns import Drop
 from stages.errors import ConfigError

@@ -25,10 +25,11 @@ from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_lines
 from pipeline.planning.outputs import require_local, require_picture
 from pipeline.run_file.chats import resolve_chats
+from pipeline.run_file.faults import what_must_be
 from pipeline.run_file.load import load_run_file
-from pipeline.run_file.wording import what_must_be
 from pipeline.session.opening import open_execution
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from pipeline.steps.selection import last_selecting
 from pipeline.steps.step import Job
 from pipeline.steps.tokenizer.load import FOLDER

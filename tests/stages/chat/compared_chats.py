@@ -9,7 +9,8 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from pipeline.run_file.config import RunFile
-from pipeline.session.session import RunRequest, run_session
+from pipeline.session.request import RunRequest
+from pipeline.session.session import run_session
 from stages.chat.table import TEMPLATES
 from stages.chat.template import LEARNED, MARKUP
 from stages.cleaning.text import clean_text

@@ -1,4 +1,4 @@
-"""A dataset's own packing: the keys that it sets, and the run's for all others.
+"""A dataset of a run: what is learned from its rows, and what of the run's settings it sets anew.
 
     [packing]                  seq_len = 4096, shards = 8
     [datasets.packing]         strategy = "concat"
@@ -10,12 +10,47 @@ Shards belong to the run: every dataset reads the same token store, which is cut
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
+from pipeline.run_file.source import plain_name
+from stages.config import Config
+from stages.mixing.config import DatasetMix
+from stages.objectives.clm import CausalLM
+from stages.objectives.table import AnyObjective, traits_of
 from stages.packing.layout import PackingConfig
 
 OF_THE_RUN = ("shards", "shard_size")
 """Keys that a dataset cannot set."""
+
+
+class Dataset(Config):
+    """One dataset to make."""
+
+    name: str
+    """Name of the dataset and of its folder."""
+    objective: AnyObjective = CausalLM()
+    """What is learned from the rows; `kind` says which, "clm" unless given."""
+    packing: PackingConfig | None = None
+    """`seq_len` and `strategy` of this dataset. Without them, those of the run apply. `shards` and
+    `shard_size` are always the run's: all datasets share the shards of one token store."""
+    mix: DatasetMix | None = None
+    """Settings of the mix of this dataset. Those that are left out are the run's."""
+    materialized_epochs: int = Field(0, ge=0, le=1000)
+    """Number of epochs that are also written to disk, for programs that only read files. The loader
+    gives the same bits. Objectives that cannot be drawn from rows have only the epochs on disk, at least
+    one."""
+
+    _name = field_validator("name")(plain_name)
+
+    @property
+    def epochs_on_disk(self) -> int:
+        """Epochs that are written out."""
+        return max(self.materialized_epochs, int(bool(traits_of(self.objective).written_for)))
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _causal_by_default(cls, value: object) -> object:
+        return {"kind": CausalLM().kind, **value} if isinstance(value, dict) else value
 
 
 def with_whole_packing(content: Any) -> Any:

@@ -1,9 +1,10 @@
-"""Generators: the models that a run file names, looked up when the run is planned; nothing is called."""
+"""Models that a run file names, looked up when the run is planned; nothing is called."""
 
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 
 from pipeline.run_file.config import RunFile
+from stages.dedup.encoders import require_encoder
 from stages.errors import ConfigError
 from stages.objectives.generated import DECLARED, undeclared
 
@@ -50,3 +51,13 @@ def _source(spec: ModuleSpec) -> str | None:
     except (ImportError, OSError, SyntaxError, UnicodeDecodeError):
         return None
     return source if isinstance(source, str) else None
+
+
+def require_semantic_encoder(file: RunFile) -> None:
+    """Refuse a run whose encoder is not installed here.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if file.dedup.semantic is not None:
+        require_encoder(file.dedup.semantic.encoder)

@@ -42,12 +42,12 @@ from stages.reading.jsonl import JsonLines
 from stages.reading.records import Record
 from stages.seeding import Key, Tag, permutation
 from stages.tokenizer.bpe.merging import word_scratch
-from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.bpe.remembered import remembered
+from stages.tokenizer.bpe.tables import tables_of
 from stages.tokenizer.bpe.words import encode_texts
 from stages.tokenizer.spelling import PieceBytes, Stored, compare_texts
 from stages.tokenizer.texts import joined_texts
-from stages.verify.labels import label_findings
+from stages.verify.drawn import label_findings
 from stages.verify.mechanics import DocumentTally, Reassembly, SegmentedRows
 
 Call = Callable[[], object]

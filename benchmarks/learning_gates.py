@@ -24,7 +24,7 @@ import numpy as np
 from trial_lines import Trials, add_trial_options, conduct
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.verify.learn import LearningCheck, learn
+from pipeline.steps.verify.step import LearningCheck, learn
 from stages.loading.dataset import open_dataset
 from stages.objectives.learning import LearningConfig, LearningSettings
 from stages.objectives.table import traits_of

@@ -29,14 +29,25 @@ from pydantic import ByteSize, TypeAdapter
 
 from pipeline.engine.tasks import Task, Worker
 from pipeline.steps.dedup.edges import FoundEdges
-from pipeline.steps.dedup.equal import DigestPiece, RunDigests, cut_digests, find_exact, repeats_folder
-from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
+from pipeline.steps.dedup.equal import (
+    EXACT,
+    DigestPiece,
+    RunDigests,
+    cut_digests,
+    find_exact,
+    repeats_folder,
+)
+from pipeline.steps.dedup.hashing import (
+    PAIRS_FOLDER,
+    CandidateRun,
+    PairRange,
+    hash_candidates,
+    verify_pairs,
+)
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.dedup.pairs import PAIRS_FOLDER, PairRange, verify_pairs
 from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, resolve
 from pipeline.steps.dedup.runs import unit_runs
-from pipeline.steps.dedup.values import EXACT
 from pipeline.steps.units import Unit, fixed_array
 from stages.columns import DOCUMENTS
 from stages.dedup.lsh import MinHashConfig, band_shape, num_pieces

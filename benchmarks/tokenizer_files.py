@@ -27,12 +27,12 @@ from contest_material import read_documents
 
 from stages.cleaning.text import clean_text
 from stages.tokenizer.existing import ExistingTokenizer, describe, existing_tokenizer
+from stages.tokenizer.proof import untouched
 from stages.tokenizer.ranks.encodings import EncodingName
 from stages.tokenizer.ranks.tiktoken import encoding_of, read_ranks
 from stages.tokenizer.recognised import RecognisedFile, tokenizer_file
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from stages.tokenizer.stress import SPECIAL_PIECES, stress_texts
-from stages.tokenizer.untouched import untouched
 
 BATCH = 256
 """Documents that are encoded in one turn."""

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import CommandInfo
 
-from pipeline.commands.examples import EXAMPLES, examples_of
 from pipeline.commands.options import (
+    EXAMPLES,
     AsJson,
     Overrides,
     Quiet,
     RunFileArgument,
     Verbose,
     Workers,
+    examples_of,
     integer,
     local,
     progress,
@@ -184,7 +185,7 @@ def inspect(  # noqa: PLR0913  # one parameter an option
 ) -> None:
     """Show a row in readable form, the largest clusters of duplicates, or the fate of a document."""
     from pipeline.commands import api
-    from pipeline.commands.chosen import only_dataset
+    from pipeline.commands.api import only_dataset
     from pipeline.report.clusters import print_clusters
     from pipeline.report.fate import print_fate
     from pipeline.report.inspection import print_row
@@ -207,7 +208,7 @@ def schema(
 ) -> None:
     """Print the JSON schema of the run file."""
     from pipeline.report.plain import print_json
-    from pipeline.run_file.schema import run_file_schema
+    from pipeline.run_file.load import run_file_schema
 
     print_json(run_file_schema())
 
@@ -245,7 +246,7 @@ def _require_pass(report: "RunReport") -> None:
 
 def _suspicion(verdict: "VerdictContent") -> str:
     """Say of a verdict that no exact check failed, if it is a loss that alike documents may give."""
-    from pipeline.report.suspicions import LEAK, failed_gates
+    from pipeline.report.verdicts import LEAK, failed_gates
 
     learning = verdict["learning"]
     if verdict["findings"] or not learning:

@@ -12,10 +12,8 @@ import sys
 import warnings
 from typing import NoReturn, TextIO
 
-from pipeline.system.collecting import collect_rarely
-from pipeline.system.fatal_signals import end_at_fatal_signals
 from pipeline.system.standard_streams import prepare_standard_streams
-from pipeline.system.stopping import held_signals
+from pipeline.system.stopping import collect_rarely, end_at_fatal_signals, held_signals
 
 
 def main() -> NoReturn:

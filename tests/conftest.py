@@ -19,12 +19,12 @@ import pytest
 import zstandard
 
 from pipeline.engine import tasks, watch
+from pipeline.engine.actor_pool import WorkerResources
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
 from pipeline.engine.memory import INLINE
-from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
-from pipeline.session import opening
+from pipeline.session import execution as opening
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from pipeline.steps.dedup import semantic

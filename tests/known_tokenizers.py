@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.run_file.fairness import FairnessSection
+from pipeline.run_file.config import FairnessSection
 from pipeline.steps.tokenizer import parallel, step, training
 from pipeline.steps.tokenizer.load import FOLDER
 

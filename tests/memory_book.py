@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.step_run import StepRun, one_phase
-from pipeline.engine.tasks import Function, Node, Task
+from pipeline.engine.tasks import Function, Node, Phase, Phases, Task
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Outcome
 

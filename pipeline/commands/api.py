@@ -1,6 +1,8 @@
 """The commands as functions: `shardmill.plan`, `run`, `verify`, `inspect`, `export` and others.
 
 Each does what the command of its name does, and returns as a value what the command prints.
+
+What is chosen where an option is left out: the only dataset of a run.
 """
 
 import dataclasses
@@ -11,20 +13,24 @@ from typing import Any, TextIO
 
 from pipeline.commands.finished_run import FinishedRun
 from pipeline.inputs.limited import limit_inputs, limited_folder
+from pipeline.planning.kept_plan import read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
-from pipeline.report.clusters import describe_clusters
-from pipeline.report.content import ClusterContent, RunReport
+from pipeline.report.clusters import ClusterContent, describe_clusters
+from pipeline.report.content import RunReport
 from pipeline.report.fate import FateContent, fate_of
-from pipeline.report.inspection import describe_row
-from pipeline.report.row_content import RowContent
+from pipeline.report.inspection import RowContent, describe_row
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.datasets import finished_splits
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
+from stages.export.table import FORMATS
+from stages.export.texts import TEXT_FORMATS
+from stages.store.folders import entries
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -207,3 +213,43 @@ def worker_count(workers: int | None) -> int:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
+
+
+def only_dataset(folder: Path, *, also: str = "") -> str:
+    """Return the name of a run's dataset, if it has one alone.
+
+    Args:
+        folder: of the run.
+        also: what else may be given, for the message.
+
+    Raises:
+        ConfigError: there is no run, or it has no finished dataset, or several.
+    """
+    with disk_faults(folder):
+        names = [path.name for path in entries(folder / "datasets") if finished_splits(path)]
+        if not names:
+            read_kept_plan(folder)
+    if not names:
+        raise ConfigError(f"--dataset: {folder} has no finished dataset yet; run it to its end{also}")
+    if len(names) > 1:
+        raise ConfigError(f"--dataset: {folder} has {', '.join(sorted(names))}; name one{also}")
+    return names[0]
+
+
+def no_format() -> ConfigError:
+    """Return the error of an export without a format: it lists them."""
+    names = ", ".join((*FORMATS, *TEXT_FORMATS))
+    return ConfigError(f"--format: name the trainer's, one of {names}; docs/exports.md")
+
+
+def refuse_with_texts(name: str, **given: object) -> None:
+    """Refuse options about a dataset, where texts are exported.
+
+    Raises:
+        ConfigError: one was given.
+    """
+    for option, value in given.items():
+        if value:
+            raise ConfigError(
+                f"--{option}: {name} holds the texts that the run kept, not a dataset; leave it out"
+            )

@@ -15,8 +15,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.system.disk_faults import explained, named
-from pipeline.system.driver_faults import fault_of_driver
+from pipeline.system.disk_faults import explained, fault_of_driver, named
 from pipeline.system.limits import limit_of, says_no_thread
 from pipeline.system.printable import printable
 from pipeline.system.stopping import Signals, exit_code

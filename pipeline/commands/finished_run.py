@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, cast
 from markupsafe import Markup
 
 from pipeline.planning.earlier import generation_folders
-from pipeline.report.clusters import describe_clusters
-from pipeline.report.content import ClusterContent
-from pipeline.report.inspection import describe_row
-from pipeline.report.row_content import RowContent
-from pipeline.report.shown_content import ShownRow
-from pipeline.report.shown_rows import shown_row
+from pipeline.report.clusters import ClusterContent, describe_clusters
+from pipeline.report.inspection import RowContent, describe_row
+from pipeline.report.shown_rows import ShownRow, shown_row
 from pipeline.report.template import page_template
 from pipeline.run_file.datasets import find_dataset
 from pipeline.system.disk_faults import disk_faults

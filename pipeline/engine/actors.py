@@ -23,7 +23,7 @@ from pipeline.engine.memory import WORKER
 from pipeline.engine.schedule import Item
 from pipeline.engine.tasks import Worker
 from pipeline.state.commits import Outcome
-from pipeline.system.collecting import collect_rarely
+from pipeline.system.stopping import collect_rarely
 from stages.errors import ShardmillError, Stopped
 
 START_SECONDS = 120.0

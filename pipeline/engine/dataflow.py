@@ -15,16 +15,14 @@ from typing import Any
 
 import ray
 
-from pipeline.engine.actor_pool import ActorPool
+from pipeline.engine.actor_pool import ActorPool, WorkerResources
 from pipeline.engine.actors import Actor, LostError, result_of
 from pipeline.engine.cluster import check_daemons, check_nodes
 from pipeline.engine.memory import WORKER
-from pipeline.engine.phase import Where
 from pipeline.engine.progress import Progress
-from pipeline.engine.resources import WorkerResources
 from pipeline.engine.schedule import Item, Schedule, Turn
 from pipeline.engine.step_run import Book, StepRun, fitting
-from pipeline.engine.tasks import Node, Worker
+from pipeline.engine.tasks import Node, Where, Worker
 from pipeline.engine.watch import MemoryWatch
 from pipeline.system.printable import show_bytes
 from stages.errors import DataError, Stopped

@@ -23,8 +23,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from pipeline.state.journal import Journal
-from pipeline.state.metrics import PhaseMetrics
+from pipeline.state.journal import Journal, PhaseMetrics
 from pipeline.system.printable import printable, show_bytes
 
 LINE_SECONDS = 10.0

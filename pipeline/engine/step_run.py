@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pipeline.engine.memory import Need, fitting_workers
-from pipeline.engine.phase import Phase
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Outcome
 

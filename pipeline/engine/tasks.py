@@ -2,20 +2,25 @@
 
 A task names a module-level function and a payload of plain values. The function reads committed
 files, writes new ones under its attempt's folder and returns a record; it knows nothing of Ray.
+
+Phases: tasks of a step that may run in any order, one phase after another.
 """
 
 import resource
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pipeline.engine.memory import Need
+from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Outcome
 from pipeline.system.disk_faults import named
-from pipeline.system.memory_release import release_freed_memory
+from pipeline.system.memory import release_freed_memory
 from stages.config import Config
 from stages.store.digests import digest_file, sync_files
 from stages.store.folders import files_below
@@ -130,3 +135,56 @@ class Worker:
 def _keys(folder: Path) -> Iterator[str]:
     for path in sorted(files_below(folder)):
         yield path.relative_to(folder).as_posix()
+
+
+_Value = TypeVar("_Value")
+
+
+class Where(Enum):
+    """Who does the tasks of a phase."""
+
+    WORKERS = "workers"
+    ALONE = "alone"
+    """On an actor of its own, which ends with the task."""
+    DRIVER = "driver"
+    """Tasks that only sum up what others committed."""
+    TRAINER = "trainer"
+    """Likewise, with a GPU if there is one."""
+
+
+@dataclass(frozen=True)
+class Each:
+    """Tasks of which each is made of a commit of another step, as soon as it is there."""
+
+    step: str
+    """Its name in the plan; it is still at work."""
+    task: Callable[[Commit], Task]
+    order: Callable[[], Sequence[str]]
+    """Returns the tasks' units in canonical order, once that step is done."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Tasks of a step that may run in any order."""
+
+    title: str
+    """What people read."""
+    tasks: Sequence[Task]
+    """In canonical order."""
+    where: Where = Where.WORKERS
+    follow: Callable[[Task, Commit], Task | None] | None = None
+    """Returns the task that goes on from one that is committed."""
+    need: Need | None = None
+    """The memory of a worker, where it is known only now."""
+    until: Sequence[str] = ()
+    """Names in the plan of steps that must be done, too, before the work goes on."""
+    urgent: bool = False
+    """Whether its tasks come before those of earlier steps, which would keep later steps waiting."""
+    take: Callable[[Task, Outcome], None] | None = None
+    """Takes what tasks found that leave no file and are not committed."""
+    each: Each | None = None
+    """Where more tasks come from."""
+
+
+Phases = Generator[Phase, dict[str, Commit], _Value]
+"""Yields phases, is sent their commits by unit in canonical order, and returns what they led to."""

@@ -86,8 +86,7 @@ class FoundFile(NamedFile):
     @property
     def is_cut_by_bytes(self) -> bool:
         """Say whether it is cut into ranges of bytes, read in any order."""
-        reader = self.reader
-        cut = isinstance(reader, StreamReader) and reader.read_slice is not None
+        cut = isinstance(self.reader, StreamReader) and self.reader.read_slice is not None
         return cut and self.is_plain and self.status.seekable
 
     @property
@@ -332,11 +331,11 @@ def _root(source: Source, base: Path, pattern: str) -> Place:
 def _named(source: Source, base: Path, pattern: str) -> list[Place]:
     """Return the files that a pattern names."""
     key = f"sources.{source.name}.paths"
-    places: list[Place] = []
+    is_data = partial(_is_data, key=key)
     if is_url(pattern):
-        places += remote_places(pattern, key=key, is_data=partial(_is_data, key=key))
+        places: list[Place] = [*remote_places(pattern, key=key, is_data=is_data)]
     else:
-        places += local_places(pattern, base, key=key, is_data=partial(_is_data, key=key))
+        places = [*local_places(pattern, base, key=key, is_data=is_data)]
     for name in map(str, places):
         if name != name.encode(errors="replace").decode():
             raise ConfigError(f"{key}: {name!r}: a name that is not UTF-8")

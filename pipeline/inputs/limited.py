@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 import orjson
 
-from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.own_files import TRIAL
 from pipeline.inputs.place_files import open_place
+from pipeline.inputs.spread_records import chance_records
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.source import Source
 from stages.columns import Drop

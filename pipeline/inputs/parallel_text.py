@@ -12,8 +12,7 @@ from pathlib import Path
 import xxhash
 
 from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_files, parallel_lines
-from pipeline.run_file.config import RunFile
-from pipeline.run_file.fairness import FairnessSection
+from pipeline.run_file.config import FairnessSection, RunFile
 from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError, DataError, FormatError
 from stages.tokenizer.existing import describe

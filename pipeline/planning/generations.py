@@ -7,21 +7,28 @@
 A generation is a run folder like any other: its own split, shards, commits and run.json. Its tokenizer
 is that of generation 0, its seed is derived, and the documents of all earlier generations outrank its
 own.
+
+Earlier mixes: how many tokens the earlier generations of a folder have of each source, by dataset.
+
+A later generation plans its shares with them. They are read from the committed records of the mixes, so
+they are known before anything of the generation runs.
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pipeline.planning.earlier import generation_folders
-from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
+from pipeline.planning.kept_plan import KeptPlan, KeptStep, read_kept_plan
 from pipeline.run_file.config import RunFile, TokenizerSection
 from pipeline.run_file.dataset import Dataset
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.mix.choose import MIX_NAME, MixRecord, tokens_by_source
+from pipeline.steps.mix.rules import EARLIER
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of, spelled_out_of, tokenizer_of
 from pipeline.steps.tokenizer.step import TOKENIZER
@@ -205,3 +212,37 @@ def tokenizer_of_first(first: Path) -> Adoption:
         spelled_out=spelled_out_of(first),
         places=MarkupEncoder(tokenizer_of(first)).varies,
     )
+
+
+_BEGIN = f"{MIX_NAME}-"
+
+
+def earlier_mixes(before: Iterable[Path]) -> dict[str, dict[str, int]]:
+    """Return the tokens of each source in the mixes of some runs, by dataset.
+
+    Args:
+        before: folders of the earlier generations; a mix that is not done yet is not counted.
+
+    Raises:
+        FormatError: a commit is damaged.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for folder in before:
+        commits = Commits(LocalStorage(folder))
+        for step in commits.steps():
+            whole = commits.whole(step) if step.startswith(_BEGIN) else None
+            if whole is None:
+                continue
+            sums = found.setdefault(step.removeprefix(_BEGIN), {})
+            for source, tokens in tokens_by_source(whole.read(MixRecord)).items():
+                sums[source] = sums.get(source, 0) + tokens
+    return found
+
+
+def recorded_mixes(steps: Mapping[str, KeptStep]) -> dict[str, dict[str, int]]:
+    """Return the same as a generation's run.json has it, of the mixes that were planned with them."""
+    return {
+        name.removeprefix(_BEGIN): {source: int(n) for source, n in step.config[EARLIER].items()}
+        for name, step in steps.items()
+        if name.startswith(_BEGIN) and EARLIER in step.config
+    }

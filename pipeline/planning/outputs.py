@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import SCAN
-from pipeline.state.journal import LOCK, LOG, STATUS
-from pipeline.state.metrics import METRICS
+from pipeline.state.journal import LOCK, LOG, METRICS, STATUS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError
 from stages.store.folders import files_below

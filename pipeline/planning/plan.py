@@ -3,29 +3,34 @@
 A step's fingerprint is the digest of the settings that differ from their defaults, its version and its
 inputs' fingerprints, so it is known before anything runs. `memory`, workers and paths are no part of
 it, and a new setting at its default changes none.
+
+Rules that steps were given later: which of them a finished run was made without.
+
+A run that such a rule changes has the rule in its fingerprint. A step that was finished before stays
+done, and `verify` says what is otherwise there.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from pipeline.inputs.files import InputFile
 from pipeline.planning.earlier import against_of
-from pipeline.planning.earlier_mixes import recorded_mixes
+from pipeline.planning.generations import recorded_mixes
 from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.replay.step import REPLAY, REPLAYED
 from pipeline.steps.replayed import ReplayedRun
-from pipeline.steps.step import Scope, StepPlan
+from pipeline.steps.step import Records, Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenize.step import PLACES
 from pipeline.steps.tokenizer.adopt import Adoption
 from stages.config import canonical_json
-from stages.errors import ConfigError
+from stages.errors import ConfigError, FormatError
 from stages.tokenizer.existing import TokenizerKind
 
 
@@ -256,3 +261,39 @@ def _flat(value: object, prefix: str = "") -> dict[str, object]:
         for name, part in value.items()
         for key, item in _flat(part, f"{prefix}.{name}" if prefix else name).items()
     }
+
+
+def finished_steps(commits: Commits) -> dict[str, str]:
+    """Return the fingerprints of the steps of a folder that are whole and have later rules, by name."""
+    ruled = {step.name for step in STEPS if step.rules}
+    found = {}
+    for name in commits.steps():
+        if name.split("-", maxsplit=1)[0] not in ruled:
+            continue
+        try:
+            whole = commits.whole(name)
+        except FormatError:  # damaged, which is said where its files are looked at
+            continue
+        if whole is not None:
+            found[name] = whole.fingerprint
+    return found
+
+
+def missed_rules(
+    output: Path, plan: Mapping[str, StepPlan], scope: Scope, records: Records
+) -> Iterator[str]:
+    """Yield, for people, what is otherwise in a finished run that was made without later rules.
+
+    Args:
+        output: the run's folder.
+        plan: its steps by name.
+        scope: what they are planned for.
+        records: of its steps.
+    """
+    for step in STEPS:
+        for one in step.scopes(scope):
+            planned = plan[step.name_for(one)]
+            for rule in step.rules:
+                said = rule.missed(output, records, one) if rule.name in planned.missed else None
+                if said is not None:
+                    yield said

@@ -1,15 +1,45 @@
-"""Clusters: the largest clusters of duplicates as people read them, also of a run that was stopped."""
+"""Clusters: the largest clusters of duplicates as people read them, also of a run that was stopped.
 
+Marked: two texts side by side, with the words marked in which one differs from the other.
+"""
+
+import re
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import cast
+from typing import TypedDict, cast
 
-from pipeline.report.content import ClusterContent
+from markupsafe import Markup, escape
+
 from pipeline.report.plain import PlainConsole, print_json
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.clusters import LargestRecord
 from pipeline.steps.dedup.step import DEDUP, LARGEST_UNIT
+from pipeline.system.printable import printable
 from stages.errors import ConfigError
+
+
+class ClusterDocumentContent(TypedDict):
+    """A document of a cluster of duplicates."""
+
+    id: str
+    place: str
+    kept: bool
+    kept_id: str | None
+    similarity: float | None
+    method: str | None
+    excerpt: str
+
+
+class ClusterContent(TypedDict):
+    """A cluster of duplicates, with a few of its documents."""
+
+    id: str
+    documents: int
+    kept: int
+    removed: dict[str, int]
+    """By method."""
+    shown: list[ClusterDocumentContent]
 
 
 def describe_clusters(folder: Path) -> list[ClusterContent]:
@@ -46,3 +76,20 @@ def print_clusters(clusters: list[ClusterContent], *, as_json: bool) -> None:
                 what += f", similarity {shown['similarity']:.3f}"
             console.line(f"   {what}: {shown['place']}")
             console.line(f"      {' '.join(shown['excerpt'].split())}")
+
+
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+def marked(text: str, other: str | None) -> Markup:
+    """Return a text as HTML; words that another text does not have at that place stand in <mark>."""
+    if other is None or other == text:
+        return escape(printable(text))
+    words, others = _WORDS.findall(text), _WORDS.findall(other)
+    parts = []
+    for kind, first, last, _, _ in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
+        part = escape(printable("".join(words[first:last])))
+        parts.append(
+            part if kind == "equal" or not part.strip() else Markup("<mark>{}</mark>").format(part)
+        )
+    return Markup("").join(parts)

@@ -5,19 +5,15 @@ What a row holds stands in `row_content`.
 
 from typing import NotRequired, TypedDict
 
-from pydantic import JsonValue
-
 from pipeline.report.before import RepeatedContent
-from pipeline.report.contamination import EvaluationSetContent
-from pipeline.report.lengths import LengthsContent
+from pipeline.report.clusters import ClusterContent
 from pipeline.report.made import MadeContent
 from pipeline.report.mix_content import MixContent, PackedClassContent, WholeContent
-from pipeline.report.shown_content import ShownRow
+from pipeline.report.plain import JsonObject
+from pipeline.report.shown_rows import ShownRow
 from pipeline.report.similarity import SimilarityContent
-from pipeline.report.texts import TextsContent
+from pipeline.report.texts import LengthsContent, TextsContent
 
-JsonObject = dict[str, JsonValue]
-"""What a record or a config says of itself."""
 CurveContent = list[tuple[int, float | None]]
 """Steps and their losses; None where a loss is not finite."""
 
@@ -86,34 +82,37 @@ class SampleContent(TypedDict):
     excerpt: str
 
 
-class ClusterDocumentContent(TypedDict):
-    """A document of a cluster of duplicates."""
-
-    id: str
-    place: str
-    kept: bool
-    kept_id: str | None
-    similarity: float | None
-    method: str | None
-    excerpt: str
-
-
-class ClusterContent(TypedDict):
-    """A cluster of duplicates, with a few of its documents."""
-
-    id: str
-    documents: int
-    kept: int
-    removed: dict[str, int]
-    """By method."""
-    shown: list[ClusterDocumentContent]
-
-
 class SourceRemovalsContent(TypedDict):
     """What deduplication removed of a source."""
 
     documents: int
     removed: int
+
+
+class ContaminationContent(TypedDict):
+    """A document that holds an item of an evaluation set."""
+
+    set: str
+    item: str
+    id: str
+    own_id: str | None
+    """Of the document, as its `id`."""
+    source: str
+    words: int
+    share: float
+    matched: str
+
+
+class EvaluationSetContent(TypedDict):
+    """What was found of an evaluation set."""
+
+    items: int
+    unused: int
+    found: int
+    common: int
+    dropped: int
+    reported: int
+    samples: list[ContaminationContent]
 
 
 class DocumentsContent(TypedDict):

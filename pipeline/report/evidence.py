@@ -1,10 +1,20 @@
-"""Evidence in a report: how much of it was made again, and what an old run has no data for."""
+"""Evidence in a report: how much of it was made again, and what earlier generations hold out.
 
-from collections.abc import Iterator
+Joined: what validation holds because an earlier generation or run holds out its clusters.
+
+record of the split -> a line for status and for the report, and a warning if it is much
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pipeline.report.content import EvidenceContent, LookedContent, RunReport
+from pipeline.state.commits import Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.step import DECODE
-from pipeline.steps.findings import AuditReport, sum_looked
+from pipeline.steps.records import AuditReport, sum_looked
+from pipeline.steps.split.choice import SplitRecord
+from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records
 from pipeline.steps.verify.step import VERIFY
 
@@ -49,3 +59,73 @@ def evidence_lines(report: RunReport) -> Iterator[str]:
         named, more = evidence["lacking"][:_NAMED], len(evidence["lacking"]) - _NAMED
         rest = f" and {more:,} more" if more > 0 else ""
         yield f"  not checked, since an earlier version did not write it: {', '.join(named)}{rest}"
+
+
+_MUCH = 0.01
+"""Share of the tokens of a generation above which it is warned of."""
+
+AmountsBySource = Mapping[str, Mapping[str, int]]
+"""Documents and tokens, by source."""
+
+
+def line_of(joined: AmountsBySource) -> str:
+    """Say how many documents and tokens joined validation, in all and by source."""
+    sources = ", ".join(
+        f"{name}: {_amounts(one['documents'], one['tokens'])}" for name, one in sorted(joined.items())
+    )
+    return (
+        f"validation: {_total(joined)} are held out because an earlier generation or run holds out their"
+        f" clusters ({sources})"
+    )
+
+
+def joined_in(report: RunReport) -> str | None:
+    """Say it of a report; None if no document joined."""
+    split = report["split"]
+    joined = {} if split is None else by_source(SplitRecord.model_validate(split))
+    return line_of(joined) if joined else None
+
+
+def joined_in_folder(folder: Path) -> AmountsBySource:
+    """Return what the commit of the split of a run says; nothing if it is not made, or damaged."""
+    commits = Commits(LocalStorage(folder))
+    commit = commits.whole(SPLIT.name) if commits.is_whole(SPLIT.name) else None
+    return {} if commit is None else by_source(commit.read(SplitRecord))
+
+
+def by_source(split: SplitRecord) -> AmountsBySource:
+    """Return documents and tokens that joined, by source."""
+    return {
+        name: {"documents": one.documents, "tokens": one.tokens} for name, one in split.joined.items()
+    }
+
+
+def joined_warning(split: SplitRecord | None, tokens: int) -> str | None:
+    """Warn of much that joined validation, and name the largest cluster.
+
+    Args:
+        split: the record of the split, if it is made.
+        tokens: of all documents of the generation, those of validation too; 0 if it is not known.
+    """
+    if split is None or not tokens:
+        return None
+    joined, largest = sum(one.tokens for one in split.joined.values()), split.largest_joined
+    if joined <= _MUCH * tokens or largest is None:
+        return None
+    return (
+        f"validation: {_total(by_source(split))} ({joined / tokens:.2%} of this generation, more than"
+        f" {_MUCH:.0%}) are held out because an earlier generation or run holds out their clusters. They"
+        f" do not count to validation.max_tokens. The largest cluster is {largest.cluster} with"
+        f" {_amounts(largest.documents, largest.tokens)}; `shardmill inspect DIR --document"
+        f" {largest.document}` shows one of them. If its texts are not alike, raise"
+        " dedup.minhash.threshold, or cut the text that they share with dedup.lines"
+    )
+
+
+def _total(joined: AmountsBySource) -> str:
+    documents, tokens = (sum(one[key] for one in joined.values()) for key in ("documents", "tokens"))
+    return _amounts(documents, tokens)
+
+
+def _amounts(documents: int, tokens: int) -> str:
+    return f"{documents:,} document{'' if documents == 1 else 's'}, {tokens:,} tokens"

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from pipeline.report.content import FairnessContent, LanguageContent, PackingContent, RunReport
 from pipeline.report.parity import draw_parity
-from pipeline.run_file.fairness import OWN
+from pipeline.run_file.config import OWN
 from pipeline.steps.tokenizer.parallel import PARITY
 from stages.tokenizer.parity import measured_as
 

@@ -7,7 +7,7 @@ colour, and in signs that are read without any.
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import cast
+from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from pipeline.planning.earlier import generation_folders
-from pipeline.report.plain import PlainConsole, PlainTable, print_json
-from pipeline.report.row_content import PieceContent, RowContent, SequenceContent, TokenContent
+from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
 from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.printable import printable
@@ -29,6 +28,60 @@ from stages.objectives.rows import IGNORED
 from stages.objectives.table import traits_of
 from stages.tokenizer.existing import RunTokenizer, open_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
+
+
+class PieceContent(TypedDict):
+    """A piece of a document in a row."""
+
+    start: int
+    length: int
+    doc_offset: int
+    own_id: str | None
+    id: str
+    source: str
+    language: str
+    path: str
+    position: int
+    tokens: int
+    record: NotRequired[dict[str, str | None]]
+    """Of the document's record, what goes along with it, if anything does."""
+
+
+class TokenContent(TypedDict):
+    """A token, and what stood there if it is not what is shown."""
+
+    id: int
+    piece: str
+    role: str
+    loss: NotRequired[bool]
+    """Whether it is to be predicted, where labels are the tokens themselves."""
+    was_id: NotRequired[int]
+    was: NotRequired[str]
+
+
+class SequenceContent(TypedDict):
+    """The tokens of one column, padding left out."""
+
+    name: str
+    padding: int
+    tokens: list[TokenContent]
+
+
+class RowContent(TypedDict):
+    """A row as a person reads it."""
+
+    dataset: str
+    split: str
+    row: int
+    shard: str
+    row_in_shard: int
+    epoch: int
+    objective: JsonObject
+    numbers: dict[str, int]
+    """Columns that are one number a row."""
+    documents: list[PieceContent]
+    sequences: list[SequenceContent]
+
 
 _LOSS = "\u27e6", "\u27e7"
 """Stand around tokens with a loss, in rows in which others have none."""

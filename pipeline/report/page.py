@@ -7,21 +7,27 @@ from typing import Any, TypedDict
 
 from markupsafe import Markup
 
-from pipeline.report.content import ClusterContent, ClusterDocumentContent, PackedContent, RunReport
+from pipeline.report.clusters import ClusterContent, ClusterDocumentContent, marked
+from pipeline.report.content import PackedContent, RunReport
+from pipeline.report.evidence import joined_in
 from pipeline.report.fairness import TextTable, mix_table, parity_picture, parity_table, tokenizer_table
 from pipeline.report.flow import flow_stages, held_out
-from pipeline.report.joined import joined_in
-from pipeline.report.marked import marked
 from pipeline.report.mix_content import MixContent
-from pipeline.report.mix_picture import MOST_DRAWN, draw_shares, draw_windows
 from pipeline.report.mixes import mixed_languages_table, shares_table, stages_table, windows_table
-from pipeline.report.pictures import length_bars, loss_curves, similarity_bars, step_times
-from pipeline.report.suspicions import suspected_leak
+from pipeline.report.pictures import (
+    MOST_DRAWN,
+    draw_shares,
+    draw_windows,
+    length_bars,
+    loss_curves,
+    similarity_bars,
+    step_times,
+    text_panels,
+)
 from pipeline.report.template import page_template
-from pipeline.report.texts_picture import text_panels
-from pipeline.report.verdicts import UNPROVEN_SAID
+from pipeline.report.verdicts import UNPROVEN_SAID, suspected_leak
 from pipeline.report.words import GATES, GateWords, said_of_reason
-from stages.filtering.measures import MEASURED_CHARACTERS
+from stages.filtering.characters import MEASURED_CHARACTERS
 
 MAX_LANGUAGES = 30
 """Rows of languages on the page; all are in report.json."""

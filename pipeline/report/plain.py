@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
@@ -29,6 +30,9 @@ _BAR = 24
 """Characters of a full bar."""
 _UNBOUND = 10_000
 """A width that no table has."""
+
+JsonObject = dict[str, JsonValue]
+"""What a record or a config says of itself."""
 
 
 class _Console(Console):

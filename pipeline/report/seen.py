@@ -4,11 +4,10 @@ from pathlib import Path
 
 from pipeline.report.before import languages_before, repeated_texts
 from pipeline.report.content import RunReport
-from pipeline.report.lengths import lengths_of
 from pipeline.report.made import made_of
 from pipeline.report.shown_rows import first_rows
 from pipeline.report.similarity import similarity_of
-from pipeline.report.texts import texts_of
+from pipeline.report.texts import lengths_of, texts_of
 from pipeline.run_file.config import RunFile
 
 

@@ -3,11 +3,40 @@
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TypedDict
 
-from pipeline.report.inspection import Role, describe_row, readable
-from pipeline.report.row_content import RowContent, TokenContent
-from pipeline.report.shown_content import ShownRow, ShownToken
+from pipeline.report.inspection import Role, RowContent, TokenContent, describe_row, readable
 from stages.errors import ShardmillError
+
+
+class ShownToken(TypedDict):
+    """One token of the page."""
+
+    piece: str
+    css: str
+    was: str | None
+
+
+class ShownSequence(TypedDict):
+    """The beginning of a sequence."""
+
+    name: str
+    tokens: list[ShownToken]
+    more: int
+    """Tokens behind them."""
+
+
+class ShownRow(TypedDict):
+    """The beginning of a row."""
+
+    dataset: str
+    split: str
+    row: int
+    epoch: int
+    key: list[list[str]]
+    """Signs, and what each means."""
+    sequences: list[ShownSequence]
+
 
 _TOKENS = 160
 """Of a sequence, that are shown."""

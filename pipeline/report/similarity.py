@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pipeline.report.measured import MeasuredPoint, measured_curve
 from pipeline.run_file.config import RunFile
+from pipeline.steps.dedup.equal import EXACT
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.dedup.values import EXACT
 from stages.dedup.lsh import band_shape
 
 BINS = 20

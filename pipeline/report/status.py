@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.planning.kept_plan import read_kept_plan
-from pipeline.report.joined import joined_in_folder, line_of
+from pipeline.report.evidence import joined_in_folder, line_of
 from pipeline.report.mixes import (
     add_generations,
     content_of,

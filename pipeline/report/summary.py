@@ -12,7 +12,6 @@ from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
     FlowContent,
-    JsonObject,
     LanguageContent,
     RunReport,
     SampleContent,
@@ -20,25 +19,23 @@ from pipeline.report.content import (
     VerdictContent,
 )
 from pipeline.report.drops import shown_place
-from pipeline.report.evidence import add_evidence
+from pipeline.report.evidence import add_evidence, joined_warning
 from pipeline.report.fairness import fairness_of
-from pipeline.report.joined import joined_warning
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
 from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page
+from pipeline.report.plain import JsonObject
 from pipeline.report.seen import add_seen
 from pipeline.report.steps import step_metrics
 from pipeline.report.verdicts import word_of
-from pipeline.run_file.config import RunFile
-from pipeline.run_file.fairness import OWN
+from pipeline.run_file.config import OWN, RunFile
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP, section_loss, short_first
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import AuditReport
-from pipeline.steps.ingest.roles import unused_roles
+from pipeline.steps.ingest.columns import unused_roles
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import StepRecord
+from pipeline.steps.records import AuditReport, StepRecord
 from pipeline.steps.replay.step import REPLAY
 from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.make import MIXED

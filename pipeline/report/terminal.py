@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import islice
 
 from pipeline.planning.plan import State, StepStatus
-from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
+    EvaluationSetContent,
     FairnessContent,
     GateContent,
     LearningContent,
@@ -18,15 +18,13 @@ from pipeline.report.content import (
     VerdictContent,
 )
 from pipeline.report.drops import SHOWN, example_drops
-from pipeline.report.evidence import evidence_lines
+from pipeline.report.evidence import evidence_lines, joined_in
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
-from pipeline.report.joined import joined_in
 from pipeline.report.mixes import mix_lines
 from pipeline.report.packing import by_source
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
-from pipeline.report.step_table import show_steps
-from pipeline.report.suspicions import LEAK, suspected_leak
-from pipeline.report.verdicts import UNPROVEN_SAID
+from pipeline.report.steps import show_steps
+from pipeline.report.verdicts import LEAK, UNPROVEN_SAID, suspected_leak
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20

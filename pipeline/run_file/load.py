@@ -1,4 +1,7 @@
-"""Loading: a TOML file, and the settings of the command line, to the model of a run."""
+"""Loading: a TOML file, and the settings of the command line, to the model of a run.
+
+The JSON schema of the run file, which editors complete and check it by.
+"""
 
 import sys
 import tomllib
@@ -8,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import ModelSchema
 
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
 from pipeline.system.regular_files import kind_of
+from stages.config import meanings_of
 from stages.errors import ConfigError
 
 _WHOLE_LIST = "its items have no names: set all of it, or change the run file"
@@ -134,3 +140,20 @@ def _named(tables: list[Any], name: str, override: str, where: str) -> dict[str,
 def _by_name(tables: list[Any]) -> dict[str, dict[str, Any]]:
     """Return the tables of a list that have a name."""
     return {str(table["name"]): table for table in tables if isinstance(table, dict) and "name" in table}
+
+
+class _Explained(GenerateJsonSchema):
+    """Says of each setting what it is for."""
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        meanings = meanings_of(schema["cls"])
+        for name, setting in made.get("properties", {}).items():
+            if name in meanings:
+                setting.setdefault("description", meanings[name])
+        return made
+
+
+def run_file_schema() -> dict[str, Any]:
+    """Return the schema."""
+    return RunFile.model_json_schema(schema_generator=_Explained)

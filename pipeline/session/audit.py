@@ -13,20 +13,17 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.planning.kept_plan import KeptPlan
-from pipeline.planning.plan import steps_before
-from pipeline.planning.rules import missed_rules
-from pipeline.session.damage import left_over
+from pipeline.planning.plan import missed_rules, steps_before
+from pipeline.session.damage import left_over, links, no_commits, stray_files
 from pipeline.session.execution import Execution
-from pipeline.session.strays import links, no_commits, stray_files
 from pipeline.state.commit_object import commit_key
 from pipeline.state.commits import SCAN, STEP_COMMIT
 from pipeline.state.ledger import flow_faults, ledger_key, read_flows
 from pipeline.steps.again.choice import followed_steps, remade
 from pipeline.steps.again.redo import redo
 from pipeline.steps.decode.step import DECODE
-from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn, LookedAt, sum_looked
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import StepRecord
+from pipeline.steps.records import AuditReport, CheckRecord, FoundIn, LookedAt, StepRecord, sum_looked
 from pipeline.steps.step import Evidence, Job, Records, Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.units import units_of

@@ -6,8 +6,8 @@ Each file is compared once in a session, before a step reads it. Files that no s
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipeline.engine.phase import Phases
 from pipeline.engine.step_run import StepRun
+from pipeline.engine.tasks import Phases
 from pipeline.session.execution import Execution, comparison
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage

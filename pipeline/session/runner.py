@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.engine.phase import Phases
 from pipeline.engine.step_run import StepRun
+from pipeline.engine.tasks import Phases
 from pipeline.planning.plan import steps_before
 from pipeline.session.earlier_files import checks_of_earlier, checks_of_replayed
 from pipeline.session.execution import Execution, comparison

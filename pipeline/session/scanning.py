@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import xxhash
 
-from pipeline.engine.phase import Phase
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.plan import State, StepStatus

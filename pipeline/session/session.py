@@ -3,15 +3,21 @@
     lock -> plan -> refuse or drop what is stale -> steps -> report
 
 The only way to resume is to run again; what is committed is not done twice.
+
+Reporting: what DIR/report says while a run is at work, when it stops and when it ends.
+
+A report speaks of what is committed. So the old one goes before anything is made anew, and a run that
+stops leaves one that says why.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.engine.resources import WorkerResources
+from pipeline.engine.actor_pool import WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
@@ -23,20 +29,23 @@ from pipeline.planning.plan import State, StepStatus, names_until, plan_scope, s
 from pipeline.planning.replays import noted, replay_lines
 from pipeline.report.content import RunReport
 from pipeline.report.summary import remove_report, write_report
-from pipeline.run_file.chats import resolve_chats
-from pipeline.run_file.filters import resolve_filters
-from pipeline.run_file.models import require_generators, require_semantic_encoder
+from pipeline.run_file.filters import (
+    require_generators,
+    require_semantic_encoder,
+    resolve_chats,
+    resolve_filters,
+)
 from pipeline.session.damage import settle_damage
-from pipeline.session.execution import Execution
-from pipeline.session.opening import open_execution
+from pipeline.session.execution import Execution, open_execution
 from pipeline.session.replacement import (
     begin_replacement,
+    decides_again,
+    deleted_generations,
     finish_replacement,
     mark_whole,
     waits_for_exchange,
+    with_replacement,
 )
-from pipeline.session.replacing import decides_again, deleted_generations, with_replacement
-from pipeline.session.reporting import outcome_of, reported, with_generations
 from pipeline.session.request import RunRequest, found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
@@ -48,8 +57,43 @@ from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import NAMES, step_needs
 from pipeline.system.disk_faults import disk_faults, making
+from pipeline.system.stopping import reason_of, tidying
 from stages.errors import ConfigError
 from stages.store.folders import entries
+
+
+@contextmanager
+def reported(output: Path, write: Callable[[str | None], RunReport]) -> Iterator[None]:
+    """Remove the old report; if the work inside stops, leave one that says why.
+
+    Args:
+        output: folder of the run.
+        write: writes the report of all that is done, given the reason of a stop.
+    """
+    remove_report(output)
+    try:
+        yield
+    except BaseException as error:
+        with tidying():
+            try:
+                write(reason_of(error))
+            except Exception:  # noqa: BLE001  # what stopped the run matters more: it is raised below
+                remove_report(output)
+        raise
+
+
+def with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunReport:
+    """Return the report of a folder: one verdict over all its generations."""
+    if not later:
+        return report
+    verdicts = [one["passed"] for one in (report, *later.values())]
+    passed = None if None in verdicts else all(verdicts)
+    return {**report, "passed": passed, "generations": dict(later)}
+
+
+def outcome_of(report: RunReport) -> str:
+    """Say in one word how a session ended."""
+    return {True: "done", False: "failed verification", None: "stopped as asked"}[report["passed"]]
 
 
 def plan_session(request: RunRequest) -> list[StepStatus]:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.engine.resources import WorkerResources
+from pipeline.engine.actor_pool import WorkerResources
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.earlier import generation_folders, reopened
 from pipeline.planning.generations import number_of
@@ -25,12 +25,12 @@ from pipeline.report.mixes import add_generations, mixes_in, packed_of
 from pipeline.report.summary import summarise, write_report
 from pipeline.run_file.config import RunFile
 from pipeline.session.audit import audit, changed_plan, with_findings_so_far
-from pipeline.session.opening import open_execution
-from pipeline.session.reporting import outcome_of, reported, with_generations
+from pipeline.session.execution import open_execution
 from pipeline.session.runner import Runner
+from pipeline.session.session import outcome_of, reported, with_generations
 from pipeline.session.witnesses import absent_witnesses, located_runs
 from pipeline.state.read_only import can_write, own_folder
-from pipeline.steps.findings import AuditReport
+from pipeline.steps.records import AuditReport
 from pipeline.steps.step import Records
 from pipeline.steps.table import planned_steps, step_needs
 from pipeline.steps.verify.step import VERIFY, VerdictRecord

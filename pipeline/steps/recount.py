@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Task, Workspace
-from pipeline.steps.findings import CheckRecord, found_in
+from pipeline.steps.records import CheckRecord, found_in
 from pipeline.steps.step import Evidence
 from pipeline.steps.units import Unit, from_hex
 from stages.errors import FormatError, is_of_the_system

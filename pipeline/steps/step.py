@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phases
-from pipeline.engine.tasks import Function, Node, Task
+from pipeline.engine.tasks import Function, Node, Phases, Task
 from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.dataset import Dataset

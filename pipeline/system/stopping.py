@@ -6,9 +6,23 @@ The first code of a call installs the handlers (`pipeline.main`); a session in s
 installs its own. Ray's compiled half turns exceptions into others, `ray.init` installs a handler of its
 own, and Python drops what is raised while an object is deleted. So what counts is which signal arrived,
 not which exception came of it, and a signal that came to nothing is raised again.
+
+Fatal signals: what would kill the process without a word, as one line and exit code 75.
+
+    SIGBUS    a page of a mapped file that the system cannot give: the disk fills while a file system
+              writes the page to a new place, or another program cuts a file that is being read
+    SIGABRT   a library gives up; where the address space is limited (ulimit -v), that is why
+
+Python's own handlers run between two instructions of Python, to which the process does not return. So
+the handler is one of C's, and it ends the process: what is committed stays.
+
+Collecting: when Python looks for garbage, objects that hold each other and that nobody else holds.
 """
 
 import contextlib
+import ctypes
+import errno
+import gc
 import os
 import signal
 import threading
@@ -18,6 +32,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
 
+from pipeline.system.limits import limit_of
 from stages.errors import Interrupted, ShardmillError, Stopped
 
 AGAIN_SECONDS = 2.0
@@ -193,3 +208,54 @@ def keep_signals() -> None:
     """Take the signals again that a library took."""
     if _held and threading.current_thread() is threading.main_thread():
         _held[-1].install()
+
+
+_STOPPED = 75
+_NO_PAGE = (
+    "the system could not give a page of a mapped file (SIGBUS): the disk is full or failed, or another"
+    " program cut the file; free space and run again to resume"
+)
+
+
+def end_at_fatal_signals() -> None:
+    """Let a fatal signal of this process say what it is and end it with code 75."""
+    _HANDLED[signal.SIGBUS] = _NO_PAGE
+    limit = limit_of(errno.ENOMEM)
+    if limit is not None:
+        _HANDLED[signal.SIGABRT] = (
+            f"a library ran out of memory (SIGABRT): {limit}; raise the limit and run again to resume"
+        )
+    try:
+        install: Any = ctypes.CDLL(None).signal
+    except (AttributeError, OSError):  # a system without this call, or without a C library to load
+        return
+    install.argtypes, install.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+    for number in _HANDLED:
+        install(number, ctypes.cast(_HANDLER, ctypes.c_void_p))
+
+
+def _end(number: int) -> None:
+    try:
+        os.write(2, f"shardmill: {_HANDLED[number]}\n".encode())
+    finally:  # whatever becomes of the line: the signal would come again for ever
+        os._exit(_STOPPED)
+
+
+_HANDLED: dict[int, str] = {}
+"""What is said of each signal that is handled."""
+_HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)(_end)
+"""Held for as long as the process lives: C knows only its address."""
+
+
+LOOKS = 1000
+"""Looks at what is young between two at all objects, of which there are hundreds of thousands."""
+
+
+def collect_rarely() -> None:
+    """Let Python look for garbage among all objects rarely, and among young ones as often as ever.
+
+    The libraries make 400,000 that stay. To look through them again and again while they are imported
+    takes a tenth of the CPU time of a short command.
+    """
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, LOOKS)

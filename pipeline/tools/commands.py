@@ -2,7 +2,7 @@
 
 import typer
 
-from pipeline.commands.examples import examples_of
+from pipeline.commands.options import examples_of
 from pipeline.tools.compare.command import compare
 from pipeline.tools.export.command import export, quick
 from pipeline.tools.init.command import init

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.comparing.budget import rows_of_tokens, tokens_read, train_once, with_rare_labels
-from stages.comparing.classes import Classes
-from stages.comparing.probes import bits_per_byte, frequency_bits, knowledge, linear_accuracy
+from stages.comparing.classes import Classes, bits_per_byte, frequency_bits, knowledge, linear_accuracy
 from stages.comparing.questions import ask
 from stages.comparing.settings import Compared, CompareSettings, IdCounts, Memorised
 from stages.comparing.texts import Beginning, Chosen, Texts

@@ -5,16 +5,20 @@
 
 A judge is pure: the same document always gets the same answer. `stages.filtering.table` lists the
 filters that exist, and `stages.filtering.chain` asks those of a run in their order.
+
+Libraries that judge texts for a filter: which version is installed.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import Field, field_validator
 
 from stages.config import Config
+from stages.errors import ConfigError
 
 Dropped = tuple[str, str] | None
 """The reason why a document goes and what was found, or None if it stays."""
@@ -151,3 +155,24 @@ def measured(rule: str, what: str, found: float, setting: str, bound: float) -> 
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def installed(package: str, extra: str, *, what: str = "", otherwise: str = "") -> str:
+    """Return the name and version of a library.
+
+    Args:
+        package: its name.
+        extra: of this program, that brings it.
+        what: needs it, for the message.
+        otherwise: another way out, likewise.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError as error:
+        need = f"{what} need {package}" if what else f"needs {package}"
+        raise ConfigError(
+            f"{need}, which is not installed; pip install 'shardmill[{extra}]'{otherwise}"
+        ) from error

@@ -19,8 +19,7 @@ from typing import Literal, Protocol
 from pydantic import Field, model_validator
 
 from stages.errors import ConfigError, DataError
-from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge
-from stages.filtering.libraries import installed
+from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge, installed
 
 PACKAGE = "py3langid"
 EXTRA = "language"

@@ -21,9 +21,8 @@ from pydantic import Field, field_validator
 
 from stages.errors import ConfigError, DataError
 from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge
-from stages.filtering.pii_addresses import find_addresses
+from stages.filtering.pii_addresses import find_addresses, find_keys
 from stages.filtering.pii_emails import find_emails, list_digest
-from stages.filtering.pii_keys import find_keys
 from stages.filtering.pii_phones import find_phones, library_here
 
 DataKind = Literal["email", "ip", "phone", "key"]

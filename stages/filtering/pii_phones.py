@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Protocol, cast
 
-from stages.filtering.libraries import installed
+from stages.filtering.filter import installed
 
 PACKAGE, EXTRA = "phonenumbers", "pii"
 SPACES = " \u00a0\u2007\u2009\u202f"

@@ -4,9 +4,9 @@
     substring   the address holds a text of a list
     missing     the record names no address; kept unless `missing = "drop"`
 
-Lists are read by the forms in which they are published (`stages.filtering.url_lists`); hosts are
-compared in one spelling (`stages.filtering.hosts`). The digest of what lists hold, not their paths, is
-part of the run's fingerprint.
+Lists are read by the forms in which they are published, and hosts are compared in one spelling
+(`stages.filtering.url_lists`). The digest of what lists hold, not their paths, is part of the run's
+fingerprint.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,7 @@ from pydantic import Field, model_validator
 from stages.errors import ConfigError, DataError
 from stages.filtering.column import Missing, is_missing
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge
-from stages.filtering.hosts import host_of
-from stages.filtering.url_lists import lowered, read_domains, read_parts
+from stages.filtering.url_lists import host_of, lowered, read_domains, read_parts
 
 _SHOWN = 60
 """Characters of a line that are shown."""

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.loading.descriptors import affordable
-from stages.loading.lru_cache import LruCache
+from stages.loading.lru_cache import LruCache, affordable
 from stages.objectives.rows import Columns
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, xxh3_file

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.loading.arguments import one_of
-from stages.loading.descriptors import affordable
 from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
-from stages.loading.lru_cache import LruCache
+from stages.loading.lru_cache import LruCache, affordable
 from stages.loading.mapped import (
     SPLITTING,
     MappedShard,

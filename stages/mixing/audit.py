@@ -29,9 +29,9 @@ from stages.mixing.audited import (
 )
 from stages.mixing.classes import NO_WEIGHT, MixClass
 from stages.mixing.config import DatasetMix
-from stages.mixing.drawn import DrawnSource
 from stages.mixing.held import held_gates, other_epochs, other_total
 from stages.mixing.later import LaterShare, left_out_of
+from stages.mixing.pools import DrawnSource
 from stages.mixing.refusals import total_bound
 from stages.mixing.windows import (
     SIGMAS,

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
-from stages.mixing.drawn import DrawnSource, drawn_sources
 from stages.mixing.later import Later, keeps, later_pools, there_alone
 from stages.mixing.pools import (
     ClassTokens,
+    DrawnSource,
     Pool,
+    drawn_sources,
     epochs_asked,
     epochs_of,
     epochs_pool,

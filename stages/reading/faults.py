@@ -1,4 +1,7 @@
-"""Faults of whole files that only reading their content shows."""
+"""Faults of whole files that only reading their content shows.
+
+Faults of bodies: why what a server sent cannot be undone to the page that it was.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,3 +43,11 @@ def reading_content(name: str) -> Iterator[None]:
         yield
     except ContentError as error:
         raise DataError(f"{name}: {error}; {error.way_out}, and run again with --replace") from error
+
+
+class BodyError(ValueError):
+    """A body is damaged, cut, or coded as nobody knows; the message says how, for people."""
+
+
+class BodyTooLargeError(Exception):
+    """A body is over the bound, decompressed."""

@@ -6,8 +6,7 @@ from dataclasses import replace
 from stages.chat.dialogue import BESIDE, NoDialogueError
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
-from stages.reading.json_numbers import exactly
-from stages.reading.kept_values import UNWRITABLE, KeptValues, kept_values, may_be_inexact
+from stages.reading.kept_values import UNWRITABLE, KeptValues, exactly, kept_values, may_be_inexact
 from stages.reading.lines import Line
 from stages.reading.messages import are_messages, turns_of
 from stages.reading.nested import find_column

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stages.reading.body_faults import BodyError
 from stages.reading.content_codings import applied, undone
+from stages.reading.faults import BodyError
 
 Fields = Sequence[tuple[str, str]]
 """Names in lower case and values, in their order."""

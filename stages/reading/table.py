@@ -6,8 +6,7 @@ from stages.reading.arrow import ARROW
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.delimited import CSV, TSV
 from stages.reading.html import HTML
-from stages.reading.json_file import JSON
-from stages.reading.jsonl import JSON_LINES
+from stages.reading.jsonl import JSON, JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, TableReader, TextSplit
 from stages.reading.source_code import ALL_CODE_ENDINGS

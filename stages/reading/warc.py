@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from stages.columns import Drop, DropReason
-from stages.reading.body_faults import BodyError, BodyTooLargeError
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.content_codings import undone
+from stages.reading.faults import BodyError, BodyTooLargeError
 from stages.reading.html import RESILIPARSE, parse_page
 from stages.reading.http_message import Message, content_type, message_of, value_of
 from stages.reading.lines import Line

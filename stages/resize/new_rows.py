@@ -17,18 +17,58 @@ Axes: R rows of old ids, K new ids, D channels.
 Source: mean and normal: Hewitt 2021, "Initializing New Word Embeddings for Pretrained Language
 Models", https://nlp.stanford.edu/~johnhew/vocab-expansion.html. pieces: Gee et al. 2022, "Fast
 Vocabulary Transfer for Language Model Compression", arXiv 2402.09977.
+
+Stored numbers: the floats of checkpoints as arrays of numpy, bfloat16 among them, and back.
+
+numpy has no bfloat16, so an array holds it as the 16 leading bits of a 32-bit float:
+
+    1.0   as F32 3f80 0000   as BF16 3f80 (uint16)
+
+What every file of tensors can do, whatever its format.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import DataError
+from stages.resize.chosen import TensorInfo
 from stages.resize.row_method import RowMethod
-from stages.resize.stored import Raw, from_floats, to_floats
 from stages.seeding import philox4x32
+
+ARRAYS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+"""Types that rows can be computed in, by the names of safetensors, and the arrays that hold them."""
+Raw = NDArray[np.generic]
+"""Numbers as they are stored."""
+_HALF = 16
+_QUIET = 0x40
+
+
+def to_floats(stored: Raw, dtype: str) -> NDArray[np.float64]:
+    """Return stored numbers of any shape as 64-bit floats, exactly."""
+    if dtype != "BF16":
+        return stored.astype(np.float64)
+    wide = stored.astype(np.uint32) << np.uint32(_HALF)
+    return wide.view(np.float32).astype(np.float64)
+
+
+def from_floats(numbers: NDArray[np.float64], dtype: str) -> Raw:
+    """Return 64-bit floats in the type of a tensor, rounded to the nearest, ties to even.
+
+    BF16 is rounded from 32-bit floats, as torch does it.
+    """
+    if dtype != "BF16":
+        return numbers.astype(ARRAYS[dtype])
+    single = np.ascontiguousarray(numbers, np.float32)
+    bits = single.view(np.uint32)
+    odd = bits >> np.uint32(_HALF) & np.uint32(1)
+    rounded = (bits + np.uint32(0x7FFF) + odd) >> np.uint32(_HALF)
+    nan = (bits >> np.uint32(_HALF)) | np.uint32(_QUIET)
+    return np.where(np.isnan(single), nan, rounded).astype("<u2")
+
 
 RANDOM_DEVIATION = 0.02
 """Of `random`: what GPT-2 and the models after it begin with."""
@@ -179,3 +219,20 @@ def _words(draw: tuple[int, int], *, stream: int, count: int) -> NDArray[np.uint
     counter = np.zeros((blocks, 4), np.uint64)
     counter[:, 0], counter[:, 1], counter[:, 2] = np.arange(blocks), number, stream
     return philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32)).ravel()[:count]
+
+
+class TensorFile(Protocol):
+    """A file of tensors by name."""
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """What is known of each tensor."""
+        ...
+
+    def rows(self, name: str) -> Raw:
+        """Return a tensor as stored: (rows, D)."""
+        ...
+
+    def write(self, target: BinaryIO, changed: Mapping[str, Resized]) -> None:
+        """Write the file with other rows of some tensors."""
+        ...

@@ -18,8 +18,7 @@ import numpy as np
 
 from stages.errors import FormatError
 from stages.resize.chosen import TensorInfo
-from stages.resize.new_rows import Resized
-from stages.resize.stored import ARRAYS, Raw
+from stages.resize.new_rows import ARRAYS, Raw, Resized
 
 _LENGTH = 8
 _MOST = 100_000_000

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from stages.errors import FormatError
 from stages.resize.chosen import TensorInfo
-from stages.resize.new_rows import Resized
+from stages.resize.new_rows import ARRAYS, Raw, Resized
 from stages.resize.safetensors_file import grown_shape
-from stages.resize.stored import ARRAYS, Raw
 
 _NAMES = {
     torch.float64: "F64",

@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 from stages.config import Config, canonical_json
 from stages.errors import FormatError
 from stages.store.digests import FileDigest
+from stages.store.folders import ColumnName, DrawnPath, FileName, refuse_repeated
 from stages.store.manifest import Column, read_signed
-from stages.store.names import ColumnName, DrawnPath, FileName, refuse_repeated
 
 DRAWN_NAME = "drawn.json"
 _OF_THE_ROWS = ("input_ids", "decoder_input_ids", "original_ids")

@@ -35,7 +35,7 @@ from stages.config import Config, canonical_json
 from stages.deal import LEVELS
 from stages.errors import FormatError
 from stages.store.digests import FileDigest
-from stages.store.names import ColumnName, FileName, ShardPath, TokenizerPath, refuse_repeated
+from stages.store.folders import ColumnName, FileName, ShardPath, TokenizerPath, refuse_repeated
 
 _Model = TypeVar("_Model", bound=Config)
 _Rows = Annotated[tuple[NonNegativeInt, ...], Field(min_length=LEVELS, max_length=LEVELS)]

@@ -5,7 +5,7 @@ through its mapping, the system cannot say so: it kills the process (SIGBUS). So
 before the file is mapped, and a full disk is an ordinary error of the call that asks.
 
 The call promises nothing on a file system that writes changed blocks to new places or compresses them
-(btrfs, ZFS, bcachefs); `pipeline.system.fatal_signals` says what happens there.
+(btrfs, ZFS, bcachefs); `pipeline.system.stopping` says what happens there.
 """
 
 import os

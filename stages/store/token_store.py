@@ -16,6 +16,8 @@ A unit of replayed documents has the same files, but borrows its ids from the st
 
     replay/UNIT/places.npy         (D, 2) <i8, document d is ids[places[d, 0] : places[d, 1]] of the
                                    other run's ids.npy; in place of ids.npy and offsets.npy
+
+Tables on disk: Parquet files that are written a table at a time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +34,22 @@ from stages.errors import FormatError
 from stages.ragged import Ragged
 from stages.store.arrays import array_writer, as_integers, open_array, write_array
 from stages.store.ranges import copy_ranges
-from stages.store.tables import write_tables
+
+
+def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Write tables one behind the other, each as row groups of its own.
+
+    The file of one table is the one that `pyarrow.parquet.write_table` makes of it; so is that of none.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    empty = True
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+            empty = False
+            del table  # two are not held at once
+        if empty:
+            writer.write_table(schema.empty_table())
 
 
 @dataclass(frozen=True)

@@ -29,15 +29,14 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.tokenizer.bpe.encoder import BpeEncoder
-from stages.tokenizer.bpe.model import tables_of
+from stages.tokenizer.bpe.tables import tables_of
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.normalization import changes_text
-from stages.tokenizer.places import TextPlace
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
+from stages.tokenizer.sentences import word_starts
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
-from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_ids, joined_texts
-from stages.tokenizer.words import word_starts
+from stages.tokenizer.texts import Encoded, JoinedTexts, TextPlace, batches_of, joined_ids, joined_texts
 
 _STRETCH = 4096
 """Characters after which a text is cut; 2 MiB of mixed text: 1.5 s at 4,096, 3.2 s at 262,144."""

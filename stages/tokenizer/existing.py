@@ -26,12 +26,11 @@ from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.framing import BEGIN, are_own
 from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingface
 from stages.tokenizer.normalization import changed_samples
-from stages.tokenizer.places import TextPlace
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
+from stages.tokenizer.sentences import starts_of_spelled
 from stages.tokenizer.special import num_reserved
-from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
-from stages.tokenizer.words import starts_of_spelled
+from stages.tokenizer.texts import Encoded, JoinedTexts, TextPlace, batches_of, joined_texts
 
 _INT32 = np.dtype(np.int32)
 

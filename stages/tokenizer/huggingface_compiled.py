@@ -19,7 +19,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from stages.tokenizer.bpe.byte_model import byte_tables_of
+from stages.tokenizer.bpe.byte_level import byte_tables_of
 from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.huggingface_content import AddedPiece, ReadFile, is_disarmed, types_in
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts

@@ -15,6 +15,16 @@ What an id spells is read off the file, by the way in which its pieces are writt
     metaspace    U+2581 for a space, <0x0A> for bytes          (Llama, T5)
     plain        as in texts, <0x0A> for bytes                 (`tokenizer export`)
     words        a space before each, none where ## continues  (BERT)
+
+tokenizer.json files at other places than a whole text: without the spaces that they put around one.
+
+    Prepend                   before each text and behind each special piece
+    Metaspace, always         likewise; "first": before a text alone
+    ByteLevel, add_prefix_space    as Prepend
+    Strip                     takes white space from each side on which no text is
+
+Where words are cut at white space before they get a space each (T5), only the first word of a part that
+continues a text has none.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,6 +36,7 @@ import orjson
 
 from stages.errors import FormatError
 from stages.tokenizer.sampling import SPACE_SYMBOL
+from stages.tokenizer.texts import Before, TextPlace
 
 SAVE_IT = "save it with the `save` of Hugging Face's tokenizers"
 """The way out for a file that is none."""
@@ -288,3 +299,64 @@ def spelled_by(piece: str, content: Content) -> bytes:
         inside = bool(content.continues) and piece.startswith(content.continues)
         return (piece.removeprefix(content.continues) if inside else f" {piece}").encode()
     return piece.encode()
+
+
+_WORDS = "WhitespaceSplit"
+_PUT: Mapping[Before, tuple[str, ...]] = {
+    Before.START: ("first", "always"),
+    Before.SPECIAL: ("always",),
+    Before.TEXT: (),
+}
+"""With which schemes Metaspace puts a space."""
+
+
+def placed(written: str, place: TextPlace) -> str:
+    """Return a file as it encodes a part of a document at a place."""
+    file = orjson.loads(written)
+    before = (file["normalizer"], file["pre_tokenizer"])
+    file["normalizer"] = _normalizer(file["normalizer"], place)
+    file["pre_tokenizer"] = _pre_tokenizer(file["pre_tokenizer"], place)
+    return (
+        written if before == (file["normalizer"], file["pre_tokenizer"]) else orjson.dumps(file).decode()
+    )
+
+
+def puts_a_space_to_words(written: str) -> bool:
+    """Say whether a file cuts words at white space and then puts a space before each."""
+    types = types_in(orjson.loads(written)["pre_tokenizer"])
+    return {_WORDS, "Metaspace"} <= types
+
+
+def _normalizer(part: object, place: TextPlace) -> object:
+    if not isinstance(part, Mapping):
+        return part
+    own = dict(part)
+    match part:
+        case {"type": "Sequence", "normalizers": list(parts)}:
+            own["normalizers"] = [new for one in parts if (new := _normalizer(one, place)) is not None]
+        case {"type": "Prepend"} if place.before is Before.TEXT:
+            return None
+        case {"type": "Strip", "strip_left": left, "strip_right": right}:
+            own["strip_left"] = bool(left) and place.before is not Before.TEXT
+            own["strip_right"] = bool(right) and place.ends
+            return own if own["strip_left"] or own["strip_right"] else None
+    return own
+
+
+def _pre_tokenizer(part: object, place: TextPlace) -> object:
+    if not isinstance(part, Mapping):
+        return part
+    own = dict(part)
+    match part:
+        case {"type": "Sequence", "pretokenizers": list(parts)}:
+            own["pretokenizers"] = [_pre_tokenizer(one, place) for one in parts]
+        case {"type": "Metaspace"}:
+            scheme = part.get("prepend_scheme") or (
+                "always" if part.get("add_prefix_space") else "never"
+            )
+            if scheme != "never" and scheme not in _PUT[place.before]:
+                own["prepend_scheme"] = "never"
+                own |= {"add_prefix_space": False} if "add_prefix_space" in part else {}
+        case {"type": "ByteLevel", "add_prefix_space": True} if place.before is Before.TEXT:
+            own["add_prefix_space"] = False
+    return own

@@ -22,15 +22,15 @@ from stages.tokenizer.huggingface_content import (
     Writing,
     disarmed,
     name_in_no_text,
+    placed,
+    puts_a_space_to_words,
     read_content,
     spelled_by,
 )
-from stages.tokenizer.huggingface_places import placed, puts_a_space_to_words
-from stages.tokenizer.places import Before, TextPlace
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids
+from stages.tokenizer.texts import Before, Encoded, JoinedTexts, TextPlace, joined_ids
 
 _STRETCH = 1 << 18
 """Characters after which a text is cut; uncut, one of 16 MiB took 2.7 GiB."""

@@ -6,7 +6,7 @@ r"""Markup: the ids of dialogues, whose markup gives control ids and whose conte
 
 No token crosses a border of sections. In markup, what a tokenizer sets apart from text becomes its id;
 the rest is encoded as any text is. A piece that the tokenizer lacks is text, too. A section has the
-spaces that the tokenizer puts around a text only where no text is beside it (`stages.tokenizer.places`).
+spaces that the tokenizer puts around a text only where no text is beside it (`stages.tokenizer.texts`).
 """
 
 import re
@@ -20,8 +20,16 @@ from typing_extensions import TypedDict
 
 from stages.pieces import Pieces
 from stages.tokenizer.existing import SPACE, RunTokenizer
-from stages.tokenizer.places import EVERY, WHOLE, Before, TextPlace
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
+from stages.tokenizer.texts import (
+    EVERY,
+    WHOLE,
+    Before,
+    Encoded,
+    JoinedTexts,
+    TextPlace,
+    joined_ids,
+    joined_texts,
+)
 
 _KEPT = ("eos", "bos", "cls", "sep", "reserved_")
 """Roles, or beginnings of them, whose ids markup may give: none that objectives write into rows."""

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stages.errors import FormatError
-from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
     NORMALISER,
@@ -30,6 +29,7 @@ from stages.tokenizer.sentencepiece_model import (
     SentencePieceModel,
     next_field,
 )
+from stages.tokenizer.vocabulary_policy import NUM_GROUPS, digit_groups
 
 _CHARSMAP, _DUMMY_PREFIX, _FOLDS = 2, 3, 4
 """Fields of a normaliser."""

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
-from stages.tokenizer.places import WHOLE, Before, TextPlace
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
@@ -29,7 +28,7 @@ from stages.tokenizer.sentencepiece_model import (
     SentencePieceModel,
     varint,
 )
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_texts
+from stages.tokenizer.texts import WHOLE, Before, Encoded, JoinedTexts, TextPlace, joined_texts
 
 _DIGIT = "0"
 """A character that no normaliser changes, and that none composes with another."""

@@ -13,13 +13,19 @@ import numpy as np
 import sentencepiece
 
 from stages.errors import ConfigError, VocabularySizeError
-from stages.tokenizer.digit_groups import DIGITS, digit_groups
-from stages.tokenizer.rewritten_model import rewritten
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_pieces
-from stages.tokenizer.sentencepiece_model import SentencePieceModel
-from stages.tokenizer.space_runs import UNITS, run_scores, spelled_runs, with_units, without_units
+from stages.tokenizer.sentencepiece_model import SentencePieceModel, rewritten
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
 from stages.tokenizer.train_config import TrainConfig
+from stages.tokenizer.vocabulary_policy import (
+    DIGITS,
+    UNITS,
+    digit_groups,
+    run_scores,
+    spelled_runs,
+    with_units,
+    without_units,
+)
 
 _LEAST_COVERAGE = 0.98
 """Of the whole sample, in characters: the least that the library takes."""

@@ -1,4 +1,4 @@
-"""Sentences: where each of a document's sentences ends, counted in tokens.
+r"""Words and sentences: which ids begin a word, and where sentences end, counted in tokens.
 
     text        Hello world.  Who?
     sentences   [Hello world.][  Who?]      white space opens the sentence behind it
@@ -11,8 +11,17 @@ sentences opens the second, so that tokens, which begin with their space, lie in
 token that does lie in two belongs to the first. A paragraph break ends a sentence.
 
 What is split is what the ids decode to, so the token store is all that is needed.
+
+Words: which ids begin one, so that masks can cover a word as a whole.
+
+A word begins at a space, at any other character that is neither letter, mark nor digit, and at each
+character of a script without spaces. What follows belongs to it up to the next beginning.
+
+    pieces   _The  _qui  ck  ,  _fox  \\n  \u732b  <0xE7> <0x8C>
+    begins     #     #   .   #    #    #    #       #      .
 """
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +30,8 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.pieces import pieces_of
+from stages.scripts import UNSPACED
+from stages.tokenizer.sampling import SPACE_SYMBOL
 
 
 def sentence_ends(text: str, language: str | None) -> NDArray[np.int64]:
@@ -91,3 +102,53 @@ def _in_bytes(raw: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int
             number += 1
         characters += 1
     return found
+
+
+_CONTINUATION = range(0x80, 0xC0)
+"""Bytes of UTF-8 that begin no character."""
+
+
+def word_starts(pieces: Sequence[str], is_byte: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say of every id whether it begins a word.
+
+    Args:
+        pieces: of all ids, as SentencePiece writes them.
+        is_byte: (V,) which ids are single bytes, written <0x00> .. <0xFF>.
+
+    Returns:
+        (V,) bool; that of special ids, which are no words, is True.
+    """
+    found = [
+        _byte_begins(int(piece[1:-1], 16)) if byte else _begins(piece[:1])
+        for piece, byte in zip(pieces, is_byte.tolist(), strict=True)
+    ]
+    return np.array(found, np.bool_)
+
+
+def starts_of_spelled(pieces: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Say of every id whether it begins a word, by the bytes that it stands for.
+
+    Args:
+        pieces: of all ids; nothing for special ids.
+
+    Returns:
+        (V,) bool; that of ids that stand for nothing is True.
+    """
+    return np.array([_spelled_begins(piece) for piece in pieces], np.bool_)
+
+
+def _spelled_begins(piece: bytes) -> bool:
+    if piece and piece[0] in _CONTINUATION:
+        return False
+    first = piece[:4].decode(errors="ignore")[:1]
+    return not first or _begins(SPACE_SYMBOL if first == " " else first)
+
+
+def _byte_begins(byte: int) -> bool:
+    return byte not in _CONTINUATION and (byte >= _CONTINUATION.stop or _begins(chr(byte)))
+
+
+def _begins(character: str) -> bool:
+    if character == SPACE_SYMBOL or UNSPACED.match(character):
+        return True
+    return unicodedata.category(character or " ")[0] not in "LMN"

@@ -3,9 +3,19 @@
 texts     "a cat" "" "猫"
 data      61 20 63 61 74 e7 8c ab 00 ..    offsets  0 5 5 8
 ids       71 902 311 44 18                 ends     2 2 5
+
+Places: where a part of a document is, which decides the spaces that a tokenizer puts around it.
+
+    document   <|user|> Hi <|end|> The sum of | 2 and 2        | is a border of sections
+    place               SPECIAL    SPECIAL     TEXT
+
+Many tokenizers put a space before every text (SentencePiece: the dummy prefix), and take white space
+from its ends. A part that continues a text gets neither; one behind a special piece gets what the
+library of the file puts there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -96,3 +106,25 @@ def _padded(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> JoinedTexts:
     room = np.empty(-(-(len(data) + PADDING) // _WORD) * _WORD, np.uint8)
     room[: len(data)], room[len(data) :] = data, 0
     return JoinedTexts(room, room.view(np.uint64), offsets)
+
+
+class Before(Enum):
+    """What is before a part."""
+
+    START = "the beginning of a document"
+    SPECIAL = "a special piece"
+    TEXT = "text"
+
+
+class TextPlace(NamedTuple):
+    """Where a part of a document is."""
+
+    before: Before = Before.START
+    ends: bool = True
+    """Whether the document or a special piece follows, and no text."""
+
+
+WHOLE = TextPlace()
+"""Of a text that is a document by itself."""
+EVERY = tuple(TextPlace(before, ends) for before in Before for ends in (True, False))
+"""All places."""

@@ -6,12 +6,17 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from stages.config import Config
-from stages.tokenizer.digit_groups import DIGITS, NUM_GROUPS, digit_groups
 from stages.tokenizer.huggingface_content import BYTE_OF
 from stages.tokenizer.normalization import Normalization, rule_normaliser
-from stages.tokenizer.space_runs import UNITS
 from stages.tokenizer.special import num_reserved
-from stages.tokenizer.vocabulary_policy import VocabularyPolicy, refuse_symbols
+from stages.tokenizer.vocabulary_policy import (
+    DIGITS,
+    NUM_GROUPS,
+    UNITS,
+    VocabularyPolicy,
+    digit_groups,
+    refuse_symbols,
+)
 
 NUM_BYTES = 256
 """Ids of single bytes, which every model has."""

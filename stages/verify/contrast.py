@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from stages.loading.losses import contrastive_loss, duplicate_rows
 from stages.objectives.learning import LearningSettings
 from stages.verify.model import autocast, known_of, reproducible
-from stages.verify.optimizer import AdamW
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, compact_ids, frequent_ids
-from stages.verify.training import Machine, Stream, Trainer, draws_of, learning_rate
+from stages.verify.training import AdamW, Machine, Stream, Trainer, draws_of, learning_rate
 
 STEPS = 40
 _DROPOUT = 0.1

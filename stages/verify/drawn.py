@@ -6,6 +6,11 @@ The columns that the loader gives, put together again, are the stored row: all r
 spread over each part are drawn once more by the plain functions, bit by bit, so an epoch that repeats
 another is found too; no id leaves the vocabulary. Kinds that need more than a row stand on disk, where
 all rows are drawn again as they were (pipeline/steps/verify/columns.py), but those that a model drew.
+
+Labels: what must hold of the columns that the loader makes of a shard, for each objective.
+
+The checks see rows as stored and as the loader gives them, some at a time, and count; a finding is
+made at the end, over all of the shard.
 """
 
 import math
@@ -21,9 +26,9 @@ from stages.objectives.laws.shown import ShownRows
 from stages.objectives.material import Material
 from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows, Widths
-from stages.objectives.table import traits_of
+from stages.objectives.table import tally_of, traits_of
 from stages.objectives.vocabulary import Vocabulary
-from stages.verify.columns import count_outside
+from stages.verify.columns import ColumnTally, count_outside
 
 _REDRAWN = 256
 """Rows of each part that are drawn again by the plain functions, which are slow: up to 1 us a token."""
@@ -107,3 +112,45 @@ def not_redrawn(
 def _flat(column: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return a column with one axis for a row, whatever its shape."""
     return column.reshape(len(column), math.prod(column.shape[1:]))
+
+
+def num_epochs(objective: Objective) -> int:
+    """Return how many epochs of each row the checks want to see."""
+    return 2 if traits_of(objective).dynamic else 1
+
+
+def label_findings(
+    objective: Objective,
+    items: Iterable[ShownRows],
+    *,
+    convention: str,
+    vocabulary: Vocabulary,
+    widths: Widths,
+    material: Material | None = None,
+) -> list[Finding]:
+    """Check the items of a shard against its objective.
+
+    Args:
+        objective: as the manifest has it.
+        items: the rows, in order, each once.
+        convention: the label convention that the manifest declares.
+        vocabulary: of the tokenizer.
+        widths: of the rows.
+        material: what rows of a materialised kind are drawn with.
+    """
+    traits = traits_of(objective)
+    if convention not in (traits.label_convention, *traits.other_conventions):
+        return [Finding("label_convention", f"unknown: {convention!r}")]
+    columns = ColumnTally(objective, vocabulary)
+    watched = columns.watch(items)
+    own = tally_of(objective, vocabulary, convention)
+    if own is None:
+        found = drawn_findings(objective, watched, vocabulary, widths, material=material)
+        return [*found, *columns.findings()]
+    wrong = 0
+    for part in watched:
+        own.add(part.stored, part.epochs)
+        for epoch, drawn in enumerate(part.epochs) if traits.dynamic else ():
+            stored = replace(part.stored, epoch=epoch)
+            wrong += not_redrawn(stored, drawn, objective, vocabulary, widths)
+    return [*own.findings(), *broken_laws({"redrawn": wrong}), *columns.findings()]

@@ -11,10 +11,16 @@ from pydantic import BaseModel, ByteSize
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.run_file.config import Ingest, Resources, RunFile, TokenizerLimits, TokenizerSection
+from pipeline.run_file.config import (
+    FairnessSection,
+    Ingest,
+    Resources,
+    RunFile,
+    TokenizerLimits,
+    TokenizerSection,
+)
 from pipeline.run_file.dataset import Dataset
 from pipeline.run_file.deduplication import Dedup
-from pipeline.run_file.fairness import FairnessSection
 from pipeline.run_file.source import Source
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of

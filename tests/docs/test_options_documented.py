@@ -7,8 +7,8 @@ import pytest
 import typer
 
 from pipeline.cli import app
-from pipeline.commands.examples import EXAMPLES
-from pipeline.run_file.schema import run_file_schema
+from pipeline.commands.options import EXAMPLES
+from pipeline.run_file.load import run_file_schema
 
 
 def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:

@@ -21,10 +21,8 @@ from hypothesis import strategies as st
 from stages.columns import Drop
 from stages.reading.arrow import ARROW
 from stages.reading.columns_seen import ColumnsSeen
-from stages.reading.json_file import JSON
-from stages.reading.json_numbers import loaded
-from stages.reading.jsonl import JSON_LINES
-from stages.reading.kept_values import MOST_BYTES
+from stages.reading.jsonl import JSON, JSON_LINES
+from stages.reading.kept_values import MOST_BYTES, loaded
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import StreamReader, TableReader
 from stages.reading.records import FieldMapping, FieldsForFilters, LanguageColumn, RawDocument, Record

@@ -18,8 +18,8 @@ from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.check import DecodeUnit, check_texts
-from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.records import FoundIn
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.units import Unit, kept_mask, units_of
 

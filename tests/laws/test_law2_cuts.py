@@ -21,12 +21,12 @@ from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.ledger import read_flows
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut.check import check_cuts
-from pipeline.steps.cut.recount import (
+from pipeline.steps.cut.step import (
+    CutRecord,
     CutRecount,
     recount_cut,
     recount_evidence_of_cuts,
 )
-from pipeline.steps.cut.step import CutRecord
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.recount import UnitRecount
 from pipeline.steps.units import Unit, kept_groups, units_of

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, create_model
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.findings import CheckRecord, FoundIn
 from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.records import CheckRecord, FoundIn
 from pipeline.steps.shard.make import ManifestWork, manifest_of
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of

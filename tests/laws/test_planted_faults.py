@@ -11,7 +11,7 @@ import pytest
 from planted_faults import CODE_FORM, OF_STORED, STORED_FORM, WRITTEN_FORM, alarms, plant
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.verify.learn import LearningCheck, learn
+from pipeline.steps.verify.step import LearningCheck, learn
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import KINDS
 from tests.campaign import FULL

@@ -16,8 +16,8 @@ from pipeline.steps.mix import choose
 from stages.errors import ConfigError
 from stages.mixing.classes import NO_WEIGHT
 from stages.mixing.config import DatasetMix, SourceMix
-from stages.mixing.drawn import SIGMAS
 from stages.mixing.plan import MixStage, PlannedMix, Planning, plain_ends, plan_mix
+from stages.mixing.pools import SIGMAS
 from tests.campaign import some_of
 from tests.laws.drawn_mixes import (
     NAMES,

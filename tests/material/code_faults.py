@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from pipeline.steps.draw.make import draw_rows, material_of
+from pipeline.steps.draw.step import draw_rows, material_of
 from stages.loading import dataset as loader
 from stages.loading.mapped import ShardRows
 from stages.loading.order import EpochOrder

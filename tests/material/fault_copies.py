@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.check import DecodeUnit, check_texts
-from pipeline.steps.draw.make import DrawWork, draw_rows, draw_shard, material_of
-from pipeline.steps.findings import CheckRecord, FoundIn
+from pipeline.steps.draw.step import DrawWork, draw_rows, draw_shard, material_of
+from pipeline.steps.records import CheckRecord, FoundIn
 from pipeline.steps.shard.make import ShardCounts, ShardWork, make_shard
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.verify.check import checks_of

@@ -8,8 +8,7 @@ from typing import Any
 from pipeline.run_file.load import load_run_file
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.tools.init.init import InitRequest, init_run_file
-from pipeline.tools.init.terminal import InitContent
+from pipeline.tools.init.init import InitContent, InitRequest, init_run_file
 
 TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
 

@@ -21,8 +21,7 @@ from pipeline.steps.cut.byte_windows import (
     window_runs,
     write_shared,
 )
-from pipeline.steps.cut.repeats import SpanPiece, repeats_key, write_repeats
-from pipeline.steps.cut.spans import SpanRun, cut_spans
+from pipeline.steps.cut.spans import SpanPiece, SpanRun, cut_spans, repeats_key, write_repeats
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.units import Unit, kept_groups, units_of

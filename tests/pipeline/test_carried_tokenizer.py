@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export import folder as export_parts
 from pipeline.tools.export.folder import DonePart, keep_part
 from stages.export.carried_tokenizer import carried_tokenizer
 from stages.export.source import open_source

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.engine.actors import RayWorker
-from pipeline.system.collecting import LOOKS
+from pipeline.system.stopping import LOOKS
 
 COUNTED = """
 import gc, os, sys

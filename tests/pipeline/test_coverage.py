@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.inputs.files import InputFile
-from pipeline.steps.ingest.coverage import (
+from pipeline.steps.ingest.check import (
     Covered,
     require_chain,
     require_chains,

@@ -13,12 +13,12 @@ import pytest
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.cut import texts
+from pipeline.steps.cut import check as texts
+from pipeline.steps.cut.check import CutTexts, check_cut_texts
 from pipeline.steps.cut.methods import method_of
 from pipeline.steps.cut.ranges import shown_cut
-from pipeline.steps.cut.texts import CutTexts, check_cut_texts
-from pipeline.steps.findings import CheckRecord
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import CheckRecord
 from pipeline.steps.units import Unit, units_of
 from tests.material.file_damages import Undo
 from tests.material.signed_evidence import run_file

@@ -12,8 +12,8 @@ from ray.exceptions import ActorUnavailableError
 import pipeline.engine.actors
 import pipeline.engine.dataflow
 from pipeline.engine.cluster import node_names
-from pipeline.engine.phase import Where
 from pipeline.engine.plain_loop import PlainLoop
+from pipeline.engine.tasks import Where
 from stages.errors import DataError, Stopped
 from tests.memory_book import MemoryBook, step_run, task_of
 from tests.pipeline.trials import (

@@ -9,9 +9,8 @@ import pytest
 
 import pipeline.engine.dataflow
 from pipeline.engine.memory import BASE, MIB, WORKER, Need
-from pipeline.engine.phase import Phase
 from pipeline.engine.step_run import StepRun
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task
 from pipeline.engine.watch import MemoryWatch
 from pipeline.state.commit_object import Commit
 from stages.errors import ConfigError

@@ -9,12 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.again import choice, vectors
-from pipeline.steps.again.groups import DrawnUnit, drawn_groups, drawn_units
-from pipeline.steps.again.signatures import SignedUnit, sign_again
-from pipeline.steps.again.vectors import EmbeddedUnit, embed_again
+from pipeline.steps.again import choice
+from pipeline.steps.again import signatures as vectors
+from pipeline.steps.again.signatures import (
+    DrawnUnit,
+    EmbeddedUnit,
+    SignedUnit,
+    drawn_groups,
+    drawn_units,
+    embed_again,
+    sign_again,
+)
 from pipeline.steps.dedup.semantic import vectors_key
-from pipeline.steps.findings import CheckRecord
+from pipeline.steps.records import CheckRecord
 from stages.dedup.semantic import SemanticConfig
 from tests.material.file_damages import Undo
 from tests.material.signed_evidence import run_file

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.ingest.recount import _wrong_line, recount_ingested
+from pipeline.steps.ingest.check import _wrong_line, recount_ingested
 from pipeline.steps.recount import UnitRecount
 from stages.ledger import Flow, Tally
 from tests.pipeline.test_made_again import units_in

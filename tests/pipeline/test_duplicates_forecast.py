@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.place_files import open_place
+from pipeline.inputs.spread_records import chance_records
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
@@ -21,8 +21,8 @@ from pipeline.tools.forecast.duplicates import (
     sampled_groups,
     share_of,
 )
-from pipeline.tools.forecast.fields import drawn_fields
 from pipeline.tools.forecast.forecast import forecast_run
+from pipeline.tools.forecast.notes import drawn_fields
 from pipeline.tools.forecast.terminal import duplicates_lines
 from tests.pipeline.test_dedup_limits import letters, run_file, unlike, write
 

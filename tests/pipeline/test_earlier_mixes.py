@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.planning.earlier_mixes import earlier_mixes
+from pipeline.planning.generations import earlier_mixes
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.mix.choose import MixRecord

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from pipeline.cli import app
-from pipeline.commands.examples import EXAMPLES
+from pipeline.commands.options import EXAMPLES
 from tests.called import called
 from tests.docs.generated_pages import COMMANDS
 

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.engine.actor_pool import WorkerResources
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase
-from pipeline.engine.resources import WorkerResources
 from pipeline.engine.step_run import StepRun, one_phase
-from pipeline.engine.tasks import Task, Workspace
-from pipeline.session.execution import Execution
-from pipeline.session.opening import open_execution
+from pipeline.engine.tasks import Phase, Task, Workspace
+from pipeline.session.execution import Execution, open_execution
 from pipeline.state.commit_object import Commit
 from pipeline.steps.step import StepPlan
 from stages.config import Config

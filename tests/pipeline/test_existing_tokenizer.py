@@ -25,8 +25,8 @@ from pipeline.session.verifying import verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode import check as decode
-from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.records import FoundIn
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.tokenizer.adopt import Adoption, adopt_tokenizer
 from pipeline.steps.units import Unit, units_of

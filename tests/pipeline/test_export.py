@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.state.journal import run_lock
-from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export import folder as export_parts
 from pipeline.tools.export.dataset import ExportRequest, export_dataset
 from pipeline.tools.export.folder import DonePart, keep_part
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
@@ -108,7 +108,7 @@ KILL_ITSELF = """
 import os, signal, sys
 from pathlib import Path
 from pipeline.tools.export import dataset as export
-from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export import folder as export_parts
 
 keep, count = export_parts.keep_part, 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.tools.export import folder as export_folder
-from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export import folder as export_parts
 from pipeline.tools.export.folder import DonePart
 from stages.errors import ConfigError, FormatError, Stopped
 from stages.export.source import open_source

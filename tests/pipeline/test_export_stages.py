@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import shardmill
 from pipeline import cli
-from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export import folder as export_parts
 from pipeline.tools.export.dataset import ExportRequest, export_dataset
 from pipeline.tools.export.folder import DonePart, keep_part
 from pipeline.tools.export.stages import StagesRequest, export_stages

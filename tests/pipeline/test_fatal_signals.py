@@ -6,7 +6,7 @@ from pathlib import Path
 
 READS = """
 import mmap, sys
-from pipeline.system.fatal_signals import end_at_fatal_signals
+from pipeline.system.stopping import end_at_fatal_signals
 end_at_fatal_signals()
 with open(sys.argv[1], "r+b") as file:
     mapped = mmap.mmap(file.fileno(), 0)
@@ -31,7 +31,7 @@ GIVES_UP = """
 import os, resource, sys
 if sys.argv[1] == "limited":
     resource.setrlimit(resource.RLIMIT_AS, (1 << 45, resource.getrlimit(resource.RLIMIT_AS)[1]))
-from pipeline.system.fatal_signals import end_at_fatal_signals
+from pipeline.system.stopping import end_at_fatal_signals
 end_at_fatal_signals()
 os.abort()
 """

@@ -22,7 +22,7 @@ from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.check import DecodeUnit, check_texts
-from pipeline.steps.draw.make import DrawnRecord, DrawnWork, DrawWork, make_drawn
+from pipeline.steps.draw.step import DrawnRecord, DrawnWork, DrawWork, make_drawn
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.tokenizer.load import SPELLED_OUT, load_tokenizer, special_ids_of

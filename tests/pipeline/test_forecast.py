@@ -19,10 +19,9 @@ from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.tools.forecast.content import CutsForecast, Forecast
 from pipeline.tools.forecast.forecast import forecast_run
 from pipeline.tools.forecast.sample import draw_sample
-from pipeline.tools.forecast.terminal import print_forecast, require_room
+from pipeline.tools.forecast.terminal import CutsForecast, Forecast, print_forecast, require_room
 from stages.errors import ConfigError
 from tests.campaign import some_of
 from tests.stages.tokenizer.existing_files import texts

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.models import require_generators
+from pipeline.run_file.filters import require_generators
 from stages.errors import ConfigError
 
 

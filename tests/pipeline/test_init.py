@@ -16,8 +16,7 @@ from pipeline.run_file.load import load_run_file
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from pipeline.tools.init.fields import choose_fields
-from pipeline.tools.init.init import InitRequest, init_run_file
-from pipeline.tools.init.terminal import InitContent
+from pipeline.tools.init.init import InitContent, InitRequest, init_run_file
 from stages.errors import ConfigError
 from stages.reading.source_code import CODE_ENDINGS
 from tests.called import called

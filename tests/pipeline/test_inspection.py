@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.inspection import describe_row, print_row
-from pipeline.report.row_content import RowContent, SequenceContent
+from pipeline.report.inspection import RowContent, SequenceContent, describe_row, print_row
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED

@@ -20,8 +20,8 @@ from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.findings import CheckRecord
 from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.records import CheckRecord
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import checks_of

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.joined import joined_warning
+from pipeline.report.evidence import joined_warning
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from pipeline.steps.split.choice import Joined, JoinedCluster, SplitRecord

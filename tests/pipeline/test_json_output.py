@@ -16,9 +16,9 @@ from pipeline.tools.compare.continued_page import print_continued
 from pipeline.tools.compare.page import print_comparison
 from pipeline.tools.export.terminal import print_export, print_quick, print_stages
 from pipeline.tools.forecast.terminal import print_forecast
-from pipeline.tools.init.terminal import print_init
-from pipeline.tools.tokenizer.compare_tables import print_tokenizers
-from pipeline.tools.tokenizer.extend_tables import print_extension
+from pipeline.tools.init.init import print_init
+from pipeline.tools.tokenizer.compare import print_tokenizers
+from pipeline.tools.tokenizer.extension_measures import print_extension
 from pipeline.tools.tokenizer.sweep_tables import print_sweep
 
 PRINTED_AS_THEY_ARE = (
@@ -41,9 +41,9 @@ PRINTED_AS_THEY_ARE = (
 PRINTED_OTHERWISE = {
     "pipeline.report.status.print_status",
     "pipeline.report.terminal.print_plan",
-    "pipeline.tools.tokenizer.export_tables.print_export",
-    "pipeline.tools.tokenizer.resize_tables.print_resizing",
-    "pipeline.tools.tokenizer.verify_tables.print_proof",
+    "pipeline.tools.tokenizer.export.print_export",
+    "pipeline.tools.tokenizer.resize.print_resizing",
+    "pipeline.tools.tokenizer.verify.print_proof",
 }
 """They make JSON of what they are given; tests of their commands look at it."""
 

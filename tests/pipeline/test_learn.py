@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.verify.learn import LearningCheck, learn
+from pipeline.steps.verify.step import LearningCheck, learn
 from stages.errors import FormatError
 from stages.loading.dataset import open_dataset
 from stages.objectives.clm import CausalLM

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.steps.decode.sample import sample_shares
+from pipeline.steps.decode.step import sample_shares
 from pipeline.steps.tokenize.encode import LanguageTokens
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from pipeline.commands.boundary import exit_code_of
-from pipeline.engine.resources import WorkerResources
-from pipeline.session.opening import open_execution
+from pipeline.engine.actor_pool import WorkerResources
+from pipeline.session.execution import open_execution
 from pipeline.system import limits
 from pipeline.system.disk_faults import explained
 from pipeline.system.limits import limit_of

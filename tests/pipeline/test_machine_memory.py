@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.system.machine_memory import machine_memory
+from pipeline.system.memory import machine_memory
 
 GIB = 1 << 30
 

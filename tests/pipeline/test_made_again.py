@@ -26,8 +26,8 @@ from pipeline.steps.again.choice import ChosenTasks, FollowedStep, chosen_tasks,
 from pipeline.steps.again.redo import Redo, redo
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.findings import CheckRecord, LookedAt, sum_looked, together
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import CheckRecord, LookedAt, sum_looked, together
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Job, Records, RowsOf, Scope, Step

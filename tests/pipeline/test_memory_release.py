@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pipeline.engine.memory import MIB, held_bytes
-from pipeline.system.memory_release import release_freed_memory
+from pipeline.system.memory import release_freed_memory
 
 BLOCK_BYTES = 64 << 10
 """Below what the allocator takes from the system block by block, and gives back so."""

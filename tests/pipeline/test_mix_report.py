@@ -20,9 +20,9 @@ import pytest
 
 from pipeline.engine.tasks import Workspace
 from pipeline.report.flow import flow_stages
-from pipeline.report.mix_picture import draw_shares, draw_windows
 from pipeline.report.mixes import add_generations, mix_line, mixes_of, verdicts_in, wholes_of
 from pipeline.report.page import render_page
+from pipeline.report.pictures import draw_shares, draw_windows
 from pipeline.report.status import print_status
 from pipeline.report.terminal import print_plan, print_report
 from pipeline.run_file.config import RunFile
@@ -32,9 +32,9 @@ from pipeline.session.verifying import verify_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.mix.check import MixChecked, check_mix
 from pipeline.steps.mix.choose import MixChoice, MixRecord, nothing_taken
 from pipeline.steps.mix.count import MixUnitRecord, largest_of
+from pipeline.steps.mix.step import MixChecked, check_mix
 from pipeline.steps.verify.mixed import MixCounts, count_mix, count_shard
 from stages.config import canonical_json
 from stages.loading.mapped import map_shard

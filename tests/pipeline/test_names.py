@@ -17,7 +17,7 @@ from pipeline.steps import names as module
 from pipeline.steps.names import Names, read_rows
 from pipeline.steps.unit_clusters import Clusters
 from pipeline.steps.units import from_hex, hex_strings
-from stages.store.tables import write_tables
+from stages.store.token_store import write_tables
 from tests.campaign import examples
 
 STRINGS = st.lists(st.none() | st.text(max_size=6), max_size=30)

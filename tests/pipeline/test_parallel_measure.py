@@ -21,8 +21,7 @@ from pipeline.report.fairness import (
     parity_table,
     tokenizer_table,
 )
-from pipeline.run_file.config import RunFile, TokenizerLimits
-from pipeline.run_file.fairness import FairnessSection
+from pipeline.run_file.config import FairnessSection, RunFile, TokenizerLimits
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
 from pipeline.state.journal import read_log

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.engine.memory import MIB
 from pipeline.run_file.config import RunFile
-from pipeline.steps.decode.sample import sampled_bytes
+from pipeline.steps.decode.step import sampled_bytes
 from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.tools.forecast.peaks import IDLE, RAY, TORCH, Parts, Peaks, peaks_of
 

@@ -13,8 +13,7 @@ from pipeline.engine.progress import Progress
 from pipeline.session.execution import Execution
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.state.journal import Journal
-from pipeline.state.metrics import METRICS, PhaseMetrics, RunMetrics, metrics_text
+from pipeline.state.journal import METRICS, Journal, PhaseMetrics, RunMetrics, metrics_text
 from stages.errors import Stopped
 from tests.conftest import run_small, small_run
 

@@ -21,7 +21,7 @@ from tokenizers import models, pre_tokenizers
 from pipeline.session import session
 from pipeline.session.request import RunRequest
 from pipeline.state.commits import Commits
-from pipeline.tools.export import parts as export_parts
+from pipeline.tools.export import folder as export_parts
 from pipeline.tools.export.folder import keep_part
 from pipeline.tools.export.quick import QuickRequest, quick_export, run_file
 from pipeline.tools.export.terminal import print_quick

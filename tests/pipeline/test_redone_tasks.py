@@ -10,7 +10,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.again.choice import chosen_tasks
 from pipeline.steps.again.redo import Redo, redo
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.findings import CheckRecord
+from pipeline.steps.records import CheckRecord
 from stages.errors import ConfigError, DataError
 from stages.store.digests import FileDigest
 from tests.material.file_damages import Undo

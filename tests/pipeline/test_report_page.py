@@ -16,9 +16,9 @@ import pytest
 from markupsafe import escape
 
 from pipeline.report import made as made_module
+from pipeline.report.clusters import marked
 from pipeline.report.flow import flow_stages
 from pipeline.report.made import made_of
-from pipeline.report.marked import marked
 from pipeline.report.page import duration, render_page
 from pipeline.report.shown_rows import first_rows
 from pipeline.report.similarity import similarity_of

@@ -11,12 +11,11 @@ import pytest
 
 from pipeline.report.before import languages_before, repeated_texts
 from pipeline.report.flow import held_out
-from pipeline.report.lengths import lengths_of
 from pipeline.report.made import made_of
 from pipeline.report.measured import _texts, measured_curve
-from pipeline.report.texts import texts_of
+from pipeline.report.texts import lengths_of, texts_of
 from stages.dedup.lsh import MinHashConfig, band_shape
-from stages.filtering.measures import measure_text
+from stages.filtering.characters import measure_text
 from tests.conftest import bundled_lines, run_small, small_run
 
 CUT = "Read more of this in the next number of our paper, which comes out every Thursday morning."

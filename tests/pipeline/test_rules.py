@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.planning.rules import finished_steps
+from pipeline.planning.plan import finished_steps
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.mix import rules

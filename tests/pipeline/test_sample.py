@@ -20,10 +20,9 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.source import Source
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.tools.forecast.content import Forecast
-from pipeline.tools.forecast.even_share import DrawnFile, even_share
 from pipeline.tools.forecast.forecast import forecast_run
-from pipeline.tools.forecast.sample import InputSample, draw_sample
+from pipeline.tools.forecast.sample import DrawnFile, InputSample, draw_sample, even_share
+from pipeline.tools.forecast.terminal import Forecast
 from stages.chat.config import ChatConfig
 from stages.errors import ConfigError, DataError
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipeline.inputs.bundles import MEAN
-from pipeline.steps.decode.sample import sampled_bytes
+from pipeline.steps.decode.step import sampled_bytes
 from pipeline.tools.forecast.sample import InputSample, SourceSample
 from pipeline.tools.forecast.scaled_up import MeasuredSample, _languages, _parts_of, _steps
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.schedule import Item, Schedule
-from pipeline.engine.tasks import Task, Workspace
+from pipeline.engine.tasks import Phase, Phases, Task, Workspace
 from stages.config import Config
 from stages.errors import DataError
 from tests.memory_book import MemoryBook, outcome_of, step_run, task_of

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer
 
 from pipeline.planning.existing import find_tokenizer
-from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.filters import resolve_chats
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.report.content import StepContent
 from pipeline.report.plain import PlainConsole, PlainTable
-from pipeline.report.step_table import show_steps
+from pipeline.report.steps import show_steps
 
 LONG = "verify-a-name-of-a-dataset-that-is-longer-than-a-line-of-a-terminal-with-eighty-columns"
 NAMES = ("scan", "ingest", "shard-span_corruption", "verify-span_corruption")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.session.damage import links, no_commits, stray_files
 from pipeline.session.session import known_steps, read_plan
-from pipeline.session.strays import links, no_commits, stray_files
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from stages.errors import ConfigError, DataError

@@ -15,10 +15,15 @@ import pytest
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again import choice
 from pipeline.steps.again.choice import followed_steps, remade
-from pipeline.steps.again.groups import DrawnUnit, drawn_groups
 from pipeline.steps.again.redo import Redo, redo
-from pipeline.steps.again.signatures import SignedUnit, sign_again
-from pipeline.steps.again.vectors import EmbeddedUnit, embed_again
+from pipeline.steps.again.signatures import (
+    DrawnUnit,
+    EmbeddedUnit,
+    SignedUnit,
+    drawn_groups,
+    embed_again,
+    sign_again,
+)
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup import clusters

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.planning.existing import find_tokenizer
-from pipeline.planning.tokenizer_files import read_tokenizer_file
+from pipeline.planning.existing import find_tokenizer, read_tokenizer_file
 from pipeline.run_file.config import RunFile
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
 from pipeline.tools.tokenizer import verify as tokenizer_verify

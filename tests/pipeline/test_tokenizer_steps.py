@@ -28,9 +28,9 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode import check as decode
-from pipeline.steps.decode import sample
-from pipeline.steps.findings import FoundIn
+from pipeline.steps.decode import step as sample
 from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.records import FoundIn
 from pipeline.steps.split import choice as split
 from pipeline.steps.split.choice import HeldOut, ValidationChoice, choose_validation
 from pipeline.steps.tokenize.encode import TokenizeUnit

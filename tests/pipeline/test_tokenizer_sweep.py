@@ -16,8 +16,7 @@ from typer.testing import CliRunner, Result
 from pipeline import cli
 from pipeline.session.request import RunRequest
 from pipeline.tools.tokenizer.sweep import SweepRequest, SweptSettings, _tokens, sweep_tokenizers
-from pipeline.tools.tokenizer.sweep_picture import draw_sweep
-from pipeline.tools.tokenizer.sweep_tables import SweepContent, print_sweep
+from pipeline.tools.tokenizer.sweep_tables import SweepContent, draw_sweep, print_sweep
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError
 from stages.store.folders import files_below

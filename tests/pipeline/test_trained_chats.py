@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.filters import resolve_chats
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
 from pipeline.steps.tokenizer.load import tokenizer_of

@@ -14,7 +14,7 @@ from pipeline.report.content import RunReport
 from pipeline.report.evidence import evidence_lines
 from pipeline.session.audit import with_findings_so_far
 from pipeline.session.verifying import verify_session
-from pipeline.steps.findings import AuditReport, FoundIn
+from pipeline.steps.records import AuditReport, FoundIn
 from pipeline.steps.tokenizer import step
 from tests.material.commit_seals import vouched
 from tests.material.file_damages import Undo

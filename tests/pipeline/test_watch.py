@@ -24,9 +24,8 @@ from pydantic import JsonValue
 
 from pipeline.engine import watch as watch_module
 from pipeline.engine.memory import MIB, Need, held_bytes, process_tree
-from pipeline.engine.phase import Phase
 from pipeline.engine.plain_loop import PlainLoop
-from pipeline.engine.tasks import Task, Workspace
+from pipeline.engine.tasks import Phase, Task, Workspace
 from pipeline.engine.watch import LOOKS_ANEW, MemoryWatch
 from pipeline.steps.units import Unit
 from stages.config import Config

@@ -10,12 +10,11 @@ from typing import Any
 
 from pydantic import ConfigDict
 
+from pipeline.engine.actor_pool import WorkerResources
 from pipeline.engine.dataflow import Dataflow
-from pipeline.engine.phase import Phase, Where
 from pipeline.engine.progress import Progress
-from pipeline.engine.resources import WorkerResources
 from pipeline.engine.step_run import StepRun
-from pipeline.engine.tasks import Task, Workspace
+from pipeline.engine.tasks import Phase, Task, Where, Workspace
 from pipeline.engine.watch import MemoryWatch
 from pipeline.state.commit_object import Commit
 from stages.config import Config

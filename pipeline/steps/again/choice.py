@@ -20,23 +20,26 @@ import pyarrow.parquet as pq
 import xxhash
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Phases
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Phases, Task
 from pipeline.run_file.fingerprints import without_limits
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again.differences import mapped_array
 from pipeline.steps.again.follow import DoneTask, Followed, follow
-from pipeline.steps.again.groups import drawn_units
 from pipeline.steps.again.redo import Redo, redo
-from pipeline.steps.again.signatures import SignedUnit, sign_again
-from pipeline.steps.again.vectors import MOST, EmbeddedUnit, embed_again
+from pipeline.steps.again.signatures import (
+    MOST,
+    EmbeddedUnit,
+    SignedUnit,
+    drawn_units,
+    embed_again,
+    sign_again,
+)
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import behind, earlier_documents, numbered
-from pipeline.steps.findings import CheckRecord, LookedAt, together
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import read_all
+from pipeline.steps.records import CheckRecord, LookedAt, read_all, together
 from pipeline.steps.step import Job, RowsOf, Scope, Step
 from pipeline.steps.units import Unit, units_of
 from stages.errors import is_of_the_system

@@ -13,13 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.engine.phase import Phase
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task
 from pipeline.state.commit_object import Commit, commit_key
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.ledger import flow_table, ledger_key
 from pipeline.steps.again.differences import differing_tables, differing_values, lacking_keys
-from pipeline.steps.findings import FoundIn
+from pipeline.steps.records import FoundIn
 from pipeline.steps.step import Job, Step, Whole
 from stages.errors import ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow

@@ -16,7 +16,7 @@ from pipeline.engine.tasks import Task, Workspace
 from pipeline.state.commit_object import commit_key
 from pipeline.steps.again.differences import difference, differing_values, lacking_keys
 from pipeline.steps.again.follow import FOR_PEOPLE, MADE_AGAIN
-from pipeline.steps.findings import CheckRecord, found_in
+from pipeline.steps.records import CheckRecord, found_in
 from pipeline.steps.recount import Found
 from stages.errors import ShardmillError, is_of_the_system
 from stages.findings import Finding

@@ -6,6 +6,8 @@
 
 From there on windows of bytes are spans like others. `stages.dedup.byte_windows` says why no window that
 stands twice is lost on the way.
+
+Byte ranges: what goes of one text because strings of bytes are repeated.
 """
 
 from collections.abc import Iterator
@@ -18,12 +20,14 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.earlier import earlier_key
-from pipeline.steps.cut.repeats import SpanPiece, piece_blocks, repeats_key
 from pipeline.steps.cut.spans import (
     PIECE_SPANS,
+    SpanPiece,
     SpansAt,
     SpansRecord,
     kept_texts,
+    piece_blocks,
+    repeats_key,
     spans_key,
     write_spans,
 )
@@ -31,8 +35,16 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from stages.columns import utf8_of
 from stages.dedup.buckets import shared_keys
+from stages.dedup.byte_cuts import (
+    WindowRuns,
+    readable_bytes,
+    repeated_bytes,
+    with_taken,
+    without_taken,
+)
 from stages.dedup.byte_windows import byte_windows
-from stages.dedup.repeats import ordinals_of
+from stages.dedup.cuts import Cut, without
+from stages.dedup.repeats import documents_of, ordinals_of
 from stages.store.arrays import array_writer, open_array
 
 WINDOWS = "windows"
@@ -191,3 +203,41 @@ def window_runs(repeats: NDArray[np.uint64]) -> NDArray[np.uint64]:
     starts = np.flatnonzero(begins)
     counts = np.diff(np.append(starts, len(repeats)))
     return np.column_stack([repeats[starts], counts.astype(np.uint64)])
+
+
+def byte_cuts(
+    text: NDArray[np.uint8], runs: RepeatRuns, taken: NDArray[np.int64], *, min_bytes: int
+) -> Iterator[tuple[Cut, int]]:
+    """Yield the bytes that repeated windows cover, as far as they can be cut out readably.
+
+    Bytes that other methods cut are no longer there: the bytes beside them are neighbours.
+
+    Args:
+        text: (B,) in UTF-8.
+        runs: of the text's windows that stand more than once, first places among them.
+        taken: (T, 2) ranges of bytes that other methods cut, ascending and apart.
+        min_bytes: of a window.
+
+    Yields:
+        A cut, and the first place of the byte that it begins with, or is near.
+    """
+    chosen = runs.places != runs.firsts
+    if not chosen.any():
+        return
+    places, firsts, counts = (column[chosen] for column in runs)
+    own = np.where(documents_of(places) == documents_of(firsts), ordinals_of(firsts), -1)
+    starts = ordinals_of(places)
+    ranges = repeated_bytes(text, WindowRuns(starts, own, counts), min_bytes=min_bytes)
+    left = without(text, taken).tobytes()
+    done = 0
+    for low, high in without_taken(ranges, taken):
+        found = readable_bytes(left, low, high, min_bytes=min_bytes)
+        if found is None:
+            continue
+        begin, end = with_taken(*found, taken)
+        begin = max(begin, done)
+        if begin < end:
+            source = with_taken(low, high, taken)[0]
+            run = int(np.searchsorted(starts, source, side="right")) - 1
+            yield Cut(begin, end, source), int(firsts[run]) + source - int(starts[run])
+            done = end

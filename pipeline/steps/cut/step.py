@@ -7,14 +7,18 @@ windows   runs of units    -> the spans of these, cut into pieces likewise
 repeats   pieces           -> spans that stand more than once, each with its first place
 ranges    runs of units    -> what goes of each text, masks
 evidence  once             -> dedup/cuts.parquet
+
+Recount: masks, ranges and evidence of the cuts against the ledger.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow.parquet as pq
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Phases
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Phases, Task, Workspace
 from pipeline.run_file.fingerprints import Some
 from pipeline.steps.cut.byte_windows import (
     WINDOWS,
@@ -24,6 +28,7 @@ from pipeline.steps.cut.byte_windows import (
     window_pieces,
     write_shared,
 )
+from pipeline.steps.cut.check import ROWS, CutTexts, check_cut_texts
 from pipeline.steps.cut.earlier import (
     EarlierSpans,
     FilteredRuns,
@@ -31,24 +36,83 @@ from pipeline.steps.cut.earlier import (
     find_earlier_spans,
     write_filter,
 )
-from pipeline.steps.cut.evidence import CutEvidence, write_cuts
-from pipeline.steps.cut.methods import methods_of
+from pipeline.steps.cut.evidence import CUTS, CutEvidence, write_cuts
+from pipeline.steps.cut.methods import METHODS, methods_of
 from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
-from pipeline.steps.cut.recount import CutRecount, recount_cut, recount_evidence_of_cuts
-from pipeline.steps.cut.repeats import SpanPiece, write_repeats
-from pipeline.steps.cut.spans import PIECE_SPANS, SpanRun, cut_spans, span_pieces
-from pipeline.steps.cut.texts import ROWS, CutTexts, check_cut_texts
+from pipeline.steps.cut.spans import (
+    PIECE_SPANS,
+    SpanPiece,
+    SpanRun,
+    cut_spans,
+    span_pieces,
+    write_repeats,
+)
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.earlier import behind, earlier_documents, numbered, require_found
-from pipeline.steps.records import read_all
-from pipeline.steps.recount import of_units
-from pipeline.steps.selection import CUT_NAME, SELECTING, SelectionRecord, cut_units, selecting_before
+from pipeline.steps.records import CheckRecord, read_all
+from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
+from pipeline.steps.selection import (
+    CUT_NAME,
+    SELECTING,
+    SelectionRecord,
+    cut_units,
+    is_cut,
+    selecting_before,
+)
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
-from pipeline.steps.units import LanguageSize
+from pipeline.steps.units import LanguageSize, kept_groups, tally_of_texts
 from stages.dedup.repeats import MAX_DOCUMENTS
 from stages.errors import ConfigError
-from stages.ledger import Flow
+from stages.findings import Finding
+from stages.ledger import Flow, IdSum, Tally
+
+_COUNTED = ["id", "method", "cut_bytes", "emptied"]
+
+
+@dataclass(frozen=True)
+class CutRecount:
+    """What was cut of all units together."""
+
+    total: Flow
+
+
+def recount_cut(workspace: Workspace, work: UnitRecount) -> CheckRecord:
+    """Count what the mask and the ranges of a unit leave of its documents."""
+    unit = replace(work.unit, kept_by=CUT_NAME, cut=is_cut(work.unit))
+
+    def kept() -> Found:
+        tally = Tally(bytes=0)
+        for table in kept_groups(workspace, unit, ["id", "text_bytes"]):
+            tally += tally_of_texts(table)
+        yield from differs(unit.keep, tally, work.flow.output)
+
+    return recounted((unit.keep, kept))
+
+
+def recount_evidence_of_cuts(workspace: Workspace, work: CutRecount) -> CheckRecord:
+    """Count the bytes that the evidence names, by method."""
+
+    def cuts() -> Found:
+        found, emptied, last = {method.name: 0 for method in METHODS}, IdSum(), ""
+        with pq.ParquetFile(workspace.path(CUTS)) as file:
+            for batch in file.iter_batches(columns=_COUNTED, use_threads=False):
+                for row in batch.to_pylist():
+                    if not row["emptied"]:
+                        found[row["method"]] = found.get(row["method"], 0) + row["cut_bytes"]
+                    elif row["id"] != last:  # the rows of a document follow each other
+                        emptied.add(bytes.fromhex(row["id"]))
+                        last = row["id"]
+        wanted_gone = work.total.gone.get(EMPTIED, Tally())
+        yield from differs(CUTS, emptied.tally(), wanted_gone, what="emptied documents")
+        for name, size in found.items():
+            wanted = work.total.gone.get(name, Tally(bytes=0)).bytes
+            if size != wanted:
+                message = f"names {size:,} bytes cut as {name}, not {wanted or 0:,} as the ledger has it"
+                yield CUTS, Finding("ledger", message)
+
+    return recounted((CUTS, cuts))
+
 
 SPAN_BYTES = 100
 """Of a span while its piece is worked on."""

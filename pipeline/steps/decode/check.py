@@ -24,12 +24,11 @@ from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.cut.check import check_cuts
-from pipeline.steps.decode.dialogues import compare_dialogues
-from pipeline.steps.decode.texts import StoredTexts, compare_with_texts
-from pipeline.steps.findings import CheckRecord, found_in, unreadable
+from pipeline.steps.decode.texts import StoredTexts, compare_dialogues, compare_with_texts
 from pipeline.steps.ingest.check import check_ingested
 from pipeline.steps.names import read_rows
-from pipeline.steps.sentences.find import languages_of
+from pipeline.steps.records import CheckRecord, found_in, unreadable
+from pipeline.steps.sentences.step import languages_of
 from pipeline.steps.tokenize.dialogues import normalised_texts
 from pipeline.steps.tokenize.encode import COPY, TokenizeUnit, groups_of
 from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces, load_tokenizer

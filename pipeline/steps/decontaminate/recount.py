@@ -13,8 +13,8 @@ from pipeline.engine.tasks import Task, Workspace
 from pipeline.steps.decontaminate.decide import REASON, GroupTexts, shown
 from pipeline.steps.decontaminate.gather import EVIDENCE
 from pipeline.steps.decontaminate.index import open_index, open_items
-from pipeline.steps.dedup.recount import recount_kept
-from pipeline.steps.findings import CheckRecord
+from pipeline.steps.dedup.step import recount_kept
+from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
 from pipeline.steps.selection import DEDUP_NAME
 from pipeline.steps.step import Evidence

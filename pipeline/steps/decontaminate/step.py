@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Where
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task, Where
 from pipeline.run_file.fingerprints import Some
 from pipeline.steps.decontaminate.decide import REASON, DecidedRecord, DecidedRun, decide_run
 from pipeline.steps.decontaminate.gather import GatheredRecord, Gathering, SetCounts, gather

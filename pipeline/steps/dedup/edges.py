@@ -8,14 +8,20 @@
 Within a batch edges ascend by worse, then by better. A range reaches from the number of a run's first
 document to that of the next, taken as ranks. Where ranks are numbers, and the worse document of each
 edge is one of the run's own, ascending, there is no ranges.npy.
+
+Expand: candidate pairs of a range of documents, from the files of many pieces of keys.
+
+A piece names for each document a slice of its bucket's best-ranked ones; pairs are written out for a
+batch of documents at a time, where those of all pieces are merged.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +29,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.earlier import ORDER, RANKS
 from stages.dedup.survivors import CANONICAL, Edges, Ranks
+from stages.errors import DataError
 from stages.store.arrays import array_writer, open_array, write_array
 
 SIMILARITIES = "similarity.npy"
@@ -150,3 +157,214 @@ def _slices(folder: Path, run: int, number: int) -> list[tuple[NDArray[np.int64]
     ranges = open_array(folder / "ranges.npy", dtype="<i8")
     bounds = [(int(low), int(high)) for low, high in ranges[:, number : number + 2] if low < high]
     return [(np.array(edges[low:high]), np.array(similarity[low:high])) for low, high in bounds]
+
+
+BATCH_PAIRS = 1 << 20
+"""Candidate pairs, repeated over pieces, that are expanded together (8 bytes each, and copies)."""
+BATCH_DOCUMENTS = 1 << 14
+"""Documents whose candidates are looked up together, unless these are too many."""
+MAX_HEADS = 1 << 22
+"""Candidates that are looked up together (8 bytes each, twice while they are joined)."""
+OPEN_PIECES = 256
+"""Pieces of bands that a task keeps open: all of 18 million documents'."""
+
+MergePairs = Callable[[Iterable[NDArray[np.uint64]]], NDArray[np.uint64]]
+_Piece = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Members (M, 3) and heads (H,) of a piece."""
+_PAIR_BITS = 64
+
+
+@dataclass(frozen=True)
+class _Members:
+    """The candidates of some documents in all pieces, without writing out a pair."""
+
+    document: NDArray[np.int64]
+    """(M,) the worse document."""
+    start: NDArray[np.int64]
+    """(M,) where its slice begins in `heads`."""
+    count: NDArray[np.int64]
+    """(M,) documents that it is compared with."""
+    heads: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PairCode:
+    """How a pair is one number, so that pairs are sorted as fast as numbers.
+
+    Its better document stands above, its worse one below, counted from a first one.
+    """
+
+    first: int = 0
+    bits: int = 32
+    """Of the worse document."""
+
+    def join(self, better: NDArray[np.int64], worse: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return each pair as one number."""
+        return better.astype(np.uint64) << np.uint64(self.bits) | (worse - self.first).astype(np.uint64)
+
+    def better(self, pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the better document of each pair."""
+        return (pairs >> np.uint64(self.bits)).astype(np.int64)
+
+    def worse(self, pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the worse document of each pair."""
+        return (pairs & np.uint64((1 << self.bits) - 1)).astype(np.int64) + self.first
+
+
+PLAIN = PairCode()
+"""Both documents by their numbers, of 32 bits."""
+
+
+def pair_code(first: int, last: int, *, documents: int) -> PairCode:
+    """Return how the pairs are written whose worse document is in [first, last), of some documents.
+
+    Raises:
+        DataError: no 64 bits hold two of the documents.
+    """
+    if documents <= 1 << 32:
+        return PLAIN
+    code = PairCode(first, (last - first).bit_length())
+    if (documents - 1).bit_length() + code.bits > _PAIR_BITS:
+        raise DataError(
+            f"{documents:,} documents, of which {last - first:,} lie in one run of units: a pair of them"
+            f" does not fit in {_PAIR_BITS} bits; lower ingest.unit_size"
+        )
+    return code
+
+
+def all_distinct(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Return the distinct pairs of some arrays, ascending."""
+    found = np.empty(0, np.uint64)
+    for part in parts:
+        found = distinct(np.concatenate([found, part]))
+    return found
+
+
+def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the distinct pairs, ascending: three times as fast as `np.unique`, which hashes them."""
+    ordered = np.sort(pairs)
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    found: NDArray[np.uint64] = ordered[new]
+    return found
+
+
+def expanded(
+    workspace: Workspace,
+    pieces: Sequence[str],
+    first: int,
+    last: int,
+    *,
+    code: PairCode,
+    merge: MergePairs = all_distinct,
+) -> Iterator[NDArray[np.uint64]]:
+    """Yield the candidate pairs of documents [first, last), of some documents at a time.
+
+    Those of one document may be too many to be held before they are merged, so they come in parts.
+
+    Args:
+        workspace: where the pieces are.
+        pieces: their folders, each with members.npy and heads.npy.
+        first: number of the first document.
+        last: number after the last one.
+        code: how pairs are written.
+        merge: makes the pairs of some documents, in parts and repeated over pieces, ascending and
+            distinct.
+    """
+    opened = lru_cache(OPEN_PIECES)(partial(_open_piece, workspace))
+    starts = range(first, last, BATCH_DOCUMENTS)
+    ranges = [(start, min(start + BATCH_DOCUMENTS, last)) for start in reversed(starts)]
+    while ranges:
+        low, high = ranges.pop()
+        parts = _parts(map(opened, pieces), low, high)
+        if high - low > 1 and sum(int(part[:, 2].sum()) for part, _ in parts) > MAX_HEADS:
+            middle = (low + high) // 2
+            ranges += [(middle, high), (low, middle)]
+            continue
+        if parts and high - low > 1:
+            yield from _pairs_of(_members(parts), low, high, code, merge)
+        elif parts:
+            pairs = merge(_expand(_members([part]), low, high, code) for part in _cut_parts(parts))
+            if len(pairs):
+                yield pairs
+
+
+def _cut_parts(parts: Sequence[_Piece]) -> Iterator[_Piece]:
+    """Cut the members of each piece so that they have at most `BATCH_PAIRS` pairs, or are one."""
+    for members, heads in parts:
+        for low, high in _cuts(members[:, 2]):
+            yield members[low:high], heads
+
+
+def _pairs_of(
+    members: _Members, first: int, last: int, code: PairCode, merge: MergePairs
+) -> Iterator[NDArray[np.uint64]]:
+    """Yield the pairs of documents [first, last), ascending by worse from array to array."""
+    counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
+    for low, high in _cuts(counts):
+        pairs = _expand(members, first + low, first + high, code)
+        if len(pairs):
+            yield merge([pairs])
+
+
+def _cuts(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of counts that are together at most `BATCH_PAIRS`, or of one that is more."""
+    pairs = np.cumsum(counts)
+    start = 0
+    while start < len(counts):
+        before = pairs[start - 1] if start else 0
+        end = max(int(np.searchsorted(pairs, before + BATCH_PAIRS, side="right")), start + 1)
+        yield start, end
+        start = end
+
+
+def _open_piece(workspace: Workspace, piece: str) -> _Piece:
+    """Return the members and the heads of one piece, mapped."""
+    folder = workspace.path(piece)
+    members, heads = (open_array(folder / name, dtype="<i8") for name in ("members.npy", "heads.npy"))
+    return cast("_Piece", (members, heads))
+
+
+def _parts(pieces: Iterator[_Piece], first: int, last: int) -> list[_Piece]:
+    """Return the members among documents [first, last) of each piece, if any, and the piece's heads."""
+    parts = []
+    for members, heads in pieces:
+        low, high = np.searchsorted(members[:, 0], (first, last))
+        compared = members[low:high]
+        compared = compared[compared[:, 2] > 0]
+        if len(compared):
+            parts.append((compared, heads))
+    return parts
+
+
+def _members(parts: Sequence[_Piece]) -> _Members:
+    """Join the members of some pieces, with those heads alone that they need."""
+    members, heads, offset = [], [], 0
+    for compared, of_all in parts:
+        part, needed = _with_heads(compared, of_all)
+        part[:, 1] += offset
+        members.append(part)
+        heads.append(needed)
+        offset += len(needed)
+    joined = np.concatenate(members)
+    return _Members(joined[:, 0], joined[:, 1], joined[:, 2], np.concatenate(heads))
+
+
+def _with_heads(members: NDArray[np.int64], heads: NDArray[np.int64]) -> _Piece:
+    """Return members that refer to a copy of those heads alone that they need, and that copy."""
+    starts, bucket = np.unique(members[:, 1], return_inverse=True)
+    sizes = np.zeros(len(starts), np.int64)
+    np.maximum.at(sizes, bucket, members[:, 2])
+    ends = np.cumsum(sizes)
+    places = np.repeat(starts - (ends - sizes), sizes) + np.arange(ends[-1])
+    return np.column_stack([members[:, 0], (ends - sizes)[bucket], members[:, 2]]), heads[places]
+
+
+def _expand(members: _Members, first: int, last: int, code: PairCode) -> NDArray[np.uint64]:
+    """Write out the pairs whose worse document lies in [first, last)."""
+    chosen = np.flatnonzero((members.document >= first) & (members.document < last))
+    counts = members.count[chosen]
+    ends = np.cumsum(counts)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+    better = members.heads[np.repeat(members.start[chosen], counts) + within]
+    return code.join(better, np.repeat(members.document[chosen], counts))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.clusters import LargeCluster
+from pipeline.steps.dedup.equal import EXACT
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.dedup.values import EXACT
 from pipeline.steps.earlier import BY_KEY, URL
 from pipeline.steps.units import Unit
 from stages.config import Config

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pipeline.engine.phase import Phases
-from pipeline.engine.tasks import Function
+from pipeline.engine.tasks import Function, Phases
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import SourceRule
-from pipeline.steps.dedup.edges import FoundEdges
-from pipeline.steps.dedup.expand import PairCode, pair_code
+from pipeline.steps.dedup.edges import FoundEdges, PairCode, pair_code
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.earlier import earlier_documents, numbered
 from pipeline.steps.step import Job, RowsOf

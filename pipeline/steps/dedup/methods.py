@@ -4,9 +4,9 @@ Where a document goes for a witness by several methods, the first of this table 
 """
 
 from pipeline.steps.dedup.containment import CONTAINMENT
+from pipeline.steps.dedup.equal import EQUAL_VALUES, EXACT_TEXTS
 from pipeline.steps.dedup.method import Method
 from pipeline.steps.dedup.minhash import MINHASH
 from pipeline.steps.dedup.semantic import SEMANTIC
-from pipeline.steps.dedup.values import EQUAL_VALUES, EXACT_TEXTS
 
 METHODS: tuple[Method, ...] = (EXACT_TEXTS, MINHASH, CONTAINMENT, EQUAL_VALUES, SEMANTIC)

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import SourceRule
-from pipeline.steps.dedup.blocks import BLOCK_KEYS, by_piece
 from pipeline.steps.dedup.edges import ranks_of
 from pipeline.steps.dedup.equal import WITHIN, compared_documents
-from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.dedup.runs import BLOCK_KEYS, UnitRun, by_piece
 from pipeline.steps.records import UnitRecord
 from stages.dedup.buckets import BucketFiller, KeyBlock, RankedBuckets, SharedKeys, shared_keys
 from stages.dedup.keys import salted

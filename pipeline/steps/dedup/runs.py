@@ -1,9 +1,19 @@
-"""Runs: units that follow each other and are worked on together, so that many small ones cost little."""
+"""Runs, partitions and blocks: how work on all documents is cut, so that small parts cost little.
+
+Partitions: how many keys each range of a band or of digests has, noted before the first is cut.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
+from stages.dedup.lsh import piece_of
 
 RUN_BYTES = 64 << 20
 """Text of the units of a run, at least."""
@@ -50,3 +60,57 @@ def _cut(units: Sequence[Unit], most: int) -> Iterator[tuple[Unit, ...]]:
         size += unit.text_bytes
     if units:
         yield tuple(units[start:])
+
+
+class PartitionsRecord(UnitRecord):
+    """How keys are cut."""
+
+    keys: int
+    """In a partition, at the most, on average."""
+
+
+def note_partitions(_: Workspace, keys: int) -> PartitionsRecord:
+    """Return the record of how many keys a partition has."""
+    return PartitionsRecord(keys=keys)
+
+
+BLOCK_KEYS = 1 << 20
+"""Keys or digests that a piece reads at a time."""
+
+_Value = TypeVar("_Value", bound=np.generic)
+
+
+def by_piece(keys: NDArray[np.uint64], pieces: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the order of keys by piece, stable, and where each piece begins: (N,), (P + 1,)."""
+    if pieces == 1:
+        return np.arange(len(keys)), np.array([0, len(keys)])
+    piece = piece_of(keys, pieces=pieces)
+    counts = np.bincount(piece, minlength=pieces)
+    return np.argsort(piece, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+
+
+def in_blocks(
+    parts: Iterator[tuple[NDArray[_Value], NDArray[np.int64]]],
+) -> Iterator[tuple[NDArray[_Value], NDArray[np.int64]]]:
+    """Join small parts and cut large ones, so that blocks hold `BLOCK_KEYS` at the most."""
+    held: list[tuple[NDArray[_Value], NDArray[np.int64]]] = []
+    size = 0
+    for values, documents in parts:
+        for start in range(0, len(documents), BLOCK_KEYS):
+            block = slice(start, start + BLOCK_KEYS)
+            if size + len(documents[block]) > BLOCK_KEYS:
+                yield _joined(held)
+                held, size = [], 0
+            held.append((values[block], documents[block]))
+            size += len(documents[block])
+    if held:
+        yield _joined(held)
+
+
+def _joined(
+    parts: Sequence[tuple[NDArray[_Value], NDArray[np.int64]]],
+) -> tuple[NDArray[_Value], NDArray[np.int64]]:
+    return (
+        np.concatenate([values for values, _ in parts]),
+        np.concatenate([documents for _, documents in parts]),
+    )

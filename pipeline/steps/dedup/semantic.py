@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.engine.phase import Phase, Phases, Where
-from pipeline.engine.tasks import Workspace
+from pipeline.engine.tasks import Phase, Phases, Where, Workspace
 from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import SIMILARITIES, EdgeWriter, FoundEdges, ranks_of
 from pipeline.steps.dedup.equal import compared_documents

@@ -1,12 +1,17 @@
-"""Dedup: which documents go, and for which of their duplicates."""
+"""Dedup: which documents go, and for which of their duplicates.
+
+Recount: keep masks, removals and clusters against what dedup counted.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import Field
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Phases, Where
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Phases, Task, Where, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import Some
@@ -22,27 +27,69 @@ from pipeline.steps.dedup.limits import (
 )
 from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
 from pipeline.steps.dedup.methods import METHODS
-from pipeline.steps.dedup.partitions import PartitionsRecord, note_partitions
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
-from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
 from pipeline.steps.dedup.resolve import (
     Resolution,
     ResolveRecord,
     keep_all,
     resolve,
 )
+from pipeline.steps.dedup.runs import PartitionsRecord, note_partitions
 from pipeline.steps.dedup.sides import HELD_OUT_CLUSTERS, SIDES
 from pipeline.steps.earlier import RANKS_UNIT, behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.recount import of_units
+from pipeline.steps.records import CheckRecord
+from pipeline.steps.recount import Found, UnitRecount, differs, differs_by, of_units, recounted
 from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
-from pipeline.steps.units import Unit, units_of
+from pipeline.steps.units import Unit, kept_mask, tally_of_texts, units_of
 from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
+from stages.findings import Finding
 from stages.ledger import Flow
+
+REMOVED = "dedup/removed.parquet"
+CLUSTERS = "dedup/clusters.parquet"
+
+
+@dataclass(frozen=True)
+class EvidenceRecount:
+    """What dedup counted of all units together."""
+
+    removed: Flow
+    clusters: Flow
+    """The documents that have a duplicate: kept, and removed."""
+
+
+def recount_kept(workspace: Workspace, work: UnitRecount) -> CheckRecord:
+    """Count the documents that the keep mask of a unit lets through."""
+    unit = work.unit
+
+    def kept() -> Found:
+        table = pq.read_table(
+            workspace.path(unit.table), columns=["id", "text_bytes"], use_threads=False
+        )
+        mask = kept_mask(workspace, unit)
+        if len(mask) != table.num_rows:
+            held = f"{len(mask):,} marks for {table.num_rows:,} documents"
+            yield unit.keep, Finding("ledger", held)
+            return
+        yield from differs(unit.keep, tally_of_texts(table.filter(pa.array(mask))), work.flow.output)
+
+    return recounted((unit.keep, kept))
+
+
+def recount_evidence(workspace: Workspace, work: EvidenceRecount) -> CheckRecord:
+    """Count removals by method, and the members of clusters, kept and removed."""
+    methods = work.removed.gone
+    members = {True: work.clusters.output, False: work.clusters.gone["removed"]}
+    return recounted(
+        (REMOVED, lambda: differs_by(workspace, REMOVED, "method", methods)),
+        (CLUSTERS, lambda: differs_by(workspace, CLUSTERS, "kept", members)),
+    )
+
 
 TEXT_FACTOR = 6
 """Of the longest document, where its text is compared, sampled, encoded or decoded: 190 MiB."""

@@ -6,10 +6,20 @@
 
 All documents are looked at: those that dedup removed are what its evidence speaks of. Texts are digested
 as they lie in the file's buffers, without a Python string. Findings, never exceptions.
+
+Recount: documents and drops of a unit of ingest against its flow.
+
+Coverage: what of its files each unit of ingest read, and that together they read all of them.
+
+Of each file a unit says where its first record begins and where what follows its last one begins: bytes
+of the decompressed file, or rows of a table. In the order of the units each begins where the one before
+ended, the first at 0, the last ends at the end that the scan found. So a slice that is cut wrongly, or a
+stream that ends early without an error, is noticed by the gap, and what is read twice by the overlap.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +28,17 @@ import xxhash
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.units import Unit, row_groups
+from pipeline.inputs.files import InputFile
+from pipeline.steps.records import CheckRecord
+from pipeline.steps.recount import Found, UnitRecount, differs, recounted
+from pipeline.steps.units import Unit, row_groups, tally_of_texts
 from stages.columns import ingested_schema
-from stages.errors import FormatError
+from stages.errors import FormatError, VerificationError
 from stages.findings import Finding
 from stages.identity import document_id
+from stages.ledger import IdSum, Tally
+from stages.reading.reader import TableReader, TextSplit
+from stages.reading.table import reader_of
 from stages.store.arrays import open_array
 
 _COLUMNS = ("id", "path", "position", "text_bytes", "digest", "text")
@@ -112,3 +128,136 @@ def _digested(table: pa.Table) -> NDArray[np.bool_]:
             for first, last, size, digest in rows
         ]
     return np.array(same, np.bool_)
+
+
+_FIRST = (-1, 0)
+"""Position and line before the first of a file."""
+
+
+def _wrong_line(path: str, position: int, line: int, before: tuple[int, int]) -> str | None:
+    """Say why a line cannot be that of a position, or None if it can.
+
+    Args:
+        path: of the file.
+        position: where the record stands: in a table its row, from 0.
+        line: that is named.
+        before: position and line of the drop before it in that file.
+    """
+    if isinstance(reader_of(path, TextSplit.FILE), TableReader):
+        return None if line == position + 1 else f"and row {position:,} is line {position + 1:,}"
+    if line <= before[1] or line - before[1] > position - before[0]:
+        return f"and byte {before[0]:,} is in line {before[1]:,}, byte {position:,} in this one"
+    return None
+
+
+def recount_ingested(workspace: Workspace, work: UnitRecount) -> CheckRecord:
+    """Count the documents and the drops of a unit again."""
+    unit = work.unit
+    drops = f"ingest/{unit.name}/drops.parquet"
+
+    def documents() -> Found:
+        table = pq.read_table(
+            workspace.path(unit.table), columns=["id", "text_bytes"], use_threads=False
+        )
+        yield from differs(unit.table, tally_of_texts(table), work.flow.output)
+
+    def dropped() -> Found:
+        """The records that it dropped, by reason: each named by where it stands."""
+        sums = {reason: IdSum() for reason in work.flow.gone}
+        before: dict[str, tuple[int, int]] = {}
+        rows = 0
+        with pq.ParquetFile(workspace.path(drops)) as file:
+            for batch in file.iter_batches(
+                columns=["source", "path", "line", "position", "reason"], use_threads=False
+            ):
+                for row in batch.to_pylist():
+                    identity = document_id(row["source"], row["path"], row["position"])
+                    sums.setdefault(row["reason"], IdSum()).add(identity)
+                    place = row["position"], row["line"]
+                    if fault := _wrong_line(row["path"], *place, before.get(row["path"], _FIRST)):
+                        yield drops, Finding("drops", f"row {rows:,}, line: is {row['line']:,}, {fault}")
+                    before[row["path"]] = place
+                    rows += 1
+        for reason, total in sums.items():
+            yield from differs(drops, total.tally(), work.flow.gone.get(reason, Tally()), what=reason)
+
+    return recounted((unit.table, documents), (drops, dropped))
+
+
+Covered = tuple[int, int]
+"""The first position of a unit in a file, and the one after its last."""
+
+
+_BUG = "if no record of ingest was changed, this is a bug: please report it with the log"
+
+
+class CoveredUnit(Protocol):
+    """The record of a unit, as far as it is about coverage."""
+
+    @property
+    def source(self) -> str:
+        """Name of its source."""
+
+    @property
+    def covered(self) -> Mapping[str, Covered]:
+        """What it read of each file, by path; of a file without records there may be nothing."""
+
+
+def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]) -> None:
+    """Hold the units of each file to a chain without gap or overlap, from 0 to the file's end.
+
+    Args:
+        files: the inputs.
+        units: the records of all units of ingest, in canonical order.
+
+    Raises:
+        VerificationError: a part of a file was read by no unit, or by two.
+    """
+    covered = _by_file(units)
+    for file in files:
+        require_chain(covered.get((file.source, file.path), []), end=file.end, name=file.label)
+
+
+def require_chains(units: Iterable[CoveredUnit]) -> None:
+    """Hold the records of a finished run to such chains, where the files and their ends are not known.
+
+    Raises:
+        VerificationError: a part of a file was read by no unit, or by two.
+    """
+    for (_, path), parts in _by_file(units).items():
+        require_chain(sorted(parts), end=None, name=path)
+
+
+def _by_file(units: Iterable[CoveredUnit]) -> dict[tuple[str, str], list[Covered]]:
+    """Return what units covered of each file, by its source and path."""
+    covered: dict[tuple[str, str], list[Covered]] = {}
+    for unit in units:
+        for path, part in unit.covered.items():
+            covered.setdefault((unit.source, path), []).append(part)
+    return covered
+
+
+def require_chain(units: Sequence[Covered], *, end: int | None, name: str) -> None:
+    """Hold the units of one file to a chain; see `require_whole_files`.
+
+    Args:
+        units: what each covered, in order.
+        end: where the file ends; None if nobody knows before it is read, which then is at least begun.
+        name: the file, for the message.
+    """
+    if end is None and not units:
+        raise VerificationError(f"{name}: was read by no unit; {_BUG}")
+    position = 0
+    for first, after in units:
+        _require_equal(first, position, name)
+        position = after
+    if end is not None:
+        _require_equal(end, position, name)
+
+
+def _require_equal(found: int, expected: int, name: str) -> None:
+    if found == expected:
+        return
+    low, high = sorted((found, expected))
+    times = "by no unit" if found > expected else "twice"
+    raise VerificationError(f"{name}: positions {low:,} to {high:,} were read {times}; {_BUG}")

@@ -3,23 +3,87 @@
 Of a table this is known before a row is read. JSON lines are counted: a column that none of a source's
 records has is refused, early if it can be, and so is one that never holds an id or a language; one that
 some lack, or that some hold in another type, is told with their share.
+
+Roles: whether the roles that a source's dialogues are learned by are those of its turns, and used.
+
+Kept: the values of records that go along with a unit's documents, and those that are too long to.
 """
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import pyarrow as pa
+
 from pipeline.run_file.source import Source
-from pipeline.steps.ingest.kept import LongValues, add_long
+from pipeline.steps.ingest.reading import InputPart
+from pipeline.steps.step import Scope
 from stages.chat.dialogue import chat_hint
+from stages.chat.table import TEMPLATES
 from stages.config import Config
 from stages.errors import ConfigError
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import columns_for
+from stages.objectives.table import traits_of
 from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen
 from stages.reading.kept_values import DEEPEST, MOST_BYTES
-from stages.reading.records import LanguageColumn
+from stages.reading.records import LanguageColumn, RawDocument
+
+_VALUE = 64
+"""Bytes of a string beside its characters, of which a row group may hold a million."""
+
+
+class LongValues(Config):
+    """Values of one field that are too long to go along."""
+
+    documents: int
+    """That have none."""
+    first: str
+    """Where the first of them stands, for people."""
+
+
+@dataclass
+class KeptRows:
+    """The values that go along with the documents of a row group."""
+
+    bytes: int = 0
+    """Of all of them, about."""
+    too_long: dict[str, LongValues] = field(default_factory=dict)
+    """By field."""
+    _rows: list[tuple[str | None, ...]] = field(default_factory=list)
+    """Of each document, in the order of the source's `keep_columns`."""
+
+    def add(self, document: RawDocument, path: str, part: InputPart) -> None:
+        """Take the values of the next document.
+
+        Args:
+            document: as its file has it.
+            path: of the file.
+            part: that it is of.
+        """
+        texts = document.kept.texts
+        self._rows.append(texts)
+        self.bytes += sum(_VALUE + len(text) for text in texts if text is not None)
+        for number in document.kept.too_long:
+            place = part.place_of(path, document.line, document.position)
+            column = part.fields.keep_columns[number]
+            add_long(self.too_long, {column: LongValues(documents=1, first=place)})
+
+    def column(self, number: int) -> pa.Array:
+        """Return the values of one field."""
+        return pa.array([row[number] for row in self._rows], pa.string())
+
+
+def add_long(totals: dict[str, LongValues], more: Mapping[str, LongValues]) -> None:
+    """Add values that are too long to those of documents before."""
+    for column, values in more.items():
+        before = totals.get(column)
+        documents = values.documents + (before.documents if before else 0)
+        first = before.first if before else values.first
+        totals[column] = LongValues(documents=documents, first=first)
+
 
 _TEXT = "text_column"
 _BESIDE = "filters"
@@ -212,4 +276,57 @@ def _wrong_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str
         f"sources.{source.name}.{key} = {column!r}: all {wrong.total():,} records that have it hold"
         f" {' or '.join(sorted(wrong))} there; it must be {needed}. Name another column, or {other}, and"
         " run again with --replace"
+    )
+
+
+_NAMED = 20
+
+
+class CountedRoles(Protocol):
+    """The record of a unit, as far as it is about roles."""
+
+    @property
+    def source(self) -> str:
+        """Name of its source."""
+
+    @property
+    def roles(self) -> Mapping[str, int]:
+        """Turns by role."""
+
+
+def require_learned_roles(sources: Sequence[Source], units: Iterable[CountedRoles]) -> None:
+    """Refuse a role that is to be learned and that no turn has; a misspelt one would learn nothing.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for unit in units:
+        counts.setdefault(unit.source, Counter()).update(unit.roles)
+    for source in sources:
+        roles = counts.get(source.name)
+        if source.chat is None or source.chat.template not in TEMPLATES or not roles:
+            continue
+        for role in source.chat.learn:
+            if not roles[role]:
+                there = ", ".join(f"{name} ({count:,})" for name, count in roles.most_common(_NAMED))
+                raise ConfigError(
+                    f"sources.{source.name}.chat.learn: no turn is of role {role!r}; roles there:"
+                    f" {there}. Correct it and run again with --replace"
+                )
+
+
+def unused_roles(scope: Scope) -> str | None:
+    """Say that no dataset learns chosen turns alone, or None if one does or no source has dialogues."""
+    chat = next((source for source in scope.file.sources if source.chat), None)
+    if chat is None or any(traits_of(one.objective).loss_mask for one in scope.file.datasets):
+        return None
+    assert chat.chat is not None, "is a source with dialogues"
+    chosen = f"learn = {json.dumps(chat.chat.learn)}"
+    if chat.chat.template not in TEMPLATES:
+        chosen = "{% generation %} in its template"
+    return (
+        f'sources.{chat.name}.chat: {chosen} has no effect, because no dataset has loss = "targets": the'
+        " turns of all roles are learned. To learn the chosen turns alone, write below [[datasets]]"
+        ' name = "clm" and objective = { kind = "clm", loss = "targets" }; see docs/chat.md'
     )

@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.ingest.columns import ColumnCounts, column_counts
+from pipeline.steps.ingest.columns import ColumnCounts, KeptRows, LongValues, add_long, column_counts
 from pipeline.steps.ingest.compared import ComparedFiles, ComparedValues, compared_values
 from pipeline.steps.ingest.dialogues import DialogueWriter
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
 from pipeline.steps.ingest.filtering import PartFilters, Sample, part_filters
-from pipeline.steps.ingest.kept import KeptRows, LongValues, add_long
 from pipeline.steps.ingest.reading import InputPart, Reading
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import RAGGED, fixed_bytes

@@ -7,25 +7,27 @@ from dataclasses import replace
 from pydantic import Field
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task
 from pipeline.inputs.bundles import BUNDLES, Bundle, bundles_of
 from pipeline.inputs.files import fields_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.filters import decisive_filters, filter_warnings
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.commit_object import Commit
-from pipeline.steps.ingest.columns import SourceColumns
-from pipeline.steps.ingest.compared import compared_columns
-from pipeline.steps.ingest.coverage import require_chains, require_whole_files
+from pipeline.steps.ingest.check import recount_ingested, require_chains, require_whole_files
+from pipeline.steps.ingest.columns import SourceColumns, require_learned_roles, unused_roles
+from pipeline.steps.ingest.compared import (
+    compared_columns,
+    libraries_of,
+    readers_of,
+    templates_of,
+    unquoted_of,
+)
 from pipeline.steps.ingest.dialogues import REFUSED
 from pipeline.steps.ingest.filtering import Sample, least_samples
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
 from pipeline.steps.ingest.reading import InputPart
-from pipeline.steps.ingest.recount import recount_ingested
-from pipeline.steps.ingest.roles import require_learned_roles, unused_roles
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
-from pipeline.steps.ingest.versions import libraries_of, readers_of, templates_of, unquoted_of
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.step import (

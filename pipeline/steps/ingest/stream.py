@@ -6,8 +6,7 @@ goes on to the token store as soon as it is read.
 
 from collections.abc import Callable, Sequence
 
-from pipeline.engine.phase import Each, Phase
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Each, Phase, Task
 from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.part import PartRecord
 from pipeline.steps.ingest.step import INGEST, size_of

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.mix.intervals import INTERVAL_COLUMNS
-from pipeline.steps.mix.weights import levels_in, weight_columns
+from pipeline.steps.mix.intervals import INTERVAL_COLUMNS, levels_in, weight_columns
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, named_table, open_unit, read_table
 from stages.mixing.classes import BINS, ClassCounts, ClassKey, bins_of

@@ -1,6 +1,8 @@
 """Intervals: what a mix takes of each class, as its table says it, held against documents.
 
 mix/NAME.parquet   a row for each class: source, language, level, begin, end, documents and tokens
+
+Weights of documents: numbers in a field of their records, as the token store has it, to levels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,14 +11,40 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.mix.weights import levels_in, weight_columns
 from pipeline.steps.units import read_table
+from stages.columns import kept_names
 from stages.errors import FormatError
-from stages.mixing.classes import MixClass, bins_of, copies_of, intervals
+from stages.mixing.classes import MixClass, bins_of, copies_of, intervals, levels_of
+
+_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+"""A number as JSON has it; anything else is no weight, whatever a library would make of it."""
+
+
+def weight_columns(column: str | None) -> tuple[str, ...]:
+    """Return the columns of the token store that hold the weights of a source's documents."""
+    return () if column is None else kept_names((column,))
+
+
+def levels_in(table: pa.Table, column: str | None) -> tuple[NDArray[np.int64], int]:
+    """Return the level of each document's weight, (N,), and how many have no number there.
+
+    Args:
+        table: rows of documents.parquet of the token store.
+        column: the field of their records; None if the source has no weights, and all levels are 0.
+    """
+    if column is None:
+        return np.zeros(table.num_rows, np.int64), 0
+    texts = table.column(weight_columns(column)[0])
+    numbers = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, pa.scalar(None, pa.string()))
+    values = pc.cast(numbers, pa.float64()).to_numpy(zero_copy_only=False)
+    known = np.isfinite(values)
+    return levels_of(np.where(known, values, 1.0)), int(np.count_nonzero(~known))
+
 
 _CLASSES = pa.schema(
     [

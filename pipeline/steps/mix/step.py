@@ -1,23 +1,38 @@
-"""Mix: how often the documents of each source and language are seen by a dataset."""
+"""Mix: how often the documents of each source and language are seen by a dataset.
+
+Verify, the part of the mix: its table is what the token store and the run's settings give.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Where
+from pipeline.engine.tasks import Phase, Where, Workspace
 from pipeline.run_file.dataset import Dataset
 from pipeline.run_file.fingerprints import Some
-from pipeline.steps.mix.choose import LATER, MIX_NAME, MixChoice, MixRecord, choose_mix, later_of
+from pipeline.steps.mix.choose import (
+    LATER,
+    MIX_NAME,
+    MixChoice,
+    MixRecord,
+    choose_mix,
+    later_of,
+    planned_again,
+)
 from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit, largest_of
+from pipeline.steps.mix.intervals import mix_key, read_classes
 from pipeline.steps.mix.rules import EARLIER, RULES, weights_of
-from pipeline.steps.records import read_all
+from pipeline.steps.records import CheckRecord, found_in, read_all, unreadable
 from pipeline.steps.replay.step import REPLAY, token_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
+from stages.errors import ConfigError, DataError
+from stages.findings import Finding
 from stages.mixing.later import Later
 from stages.mixing.plan import MixStage
+from stages.mixing.pools import DrawnSource
 
 _COUNTING = 512 << 20
 """Bytes that counting a unit takes, and planning: under 300 for each bin that has documents."""
@@ -166,3 +181,31 @@ MIX = Step(
     unread=("work/mix/",),
     whole=(count_unit, choose_mix),
 )
+
+
+class MixChecked(CheckRecord):
+    """What was found of a mix, and what the token store says that it is to hold."""
+
+    drawn: tuple[DrawnSource, ...] = ()
+    """What is asked of each source with epochs."""
+    largest: int | None = None
+    """Tokens of the largest training document."""
+
+
+def check_mix(workspace: Workspace, work: MixChoice) -> MixChecked:
+    """Count the documents of the token store again, plan the mix again, and compare."""
+    key = mix_key(work.dataset)
+    try:
+        found = read_classes(workspace, work.dataset)
+        planned, largest = planned_again(workspace, work)
+    except (DataError, ConfigError, OSError) as error:
+        return MixChecked(findings=found_in([(key, unreadable(error))]))
+    if found == planned.classes:
+        return MixChecked(findings=(), drawn=planned.drawn, largest=largest)
+    differ = sorted(one.order for one in set(found).symmetric_difference(planned.classes))
+    source, language, level = differ[0]
+    message = (
+        f"{len(differ):,} of its classes are not as the token store and the settings give them; the"
+        f" first is of source {source!r}, language {language!r} and level {level}"
+    )
+    return MixChecked(findings=found_in([(key, Finding("mix", message))]))

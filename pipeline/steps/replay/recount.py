@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.check import described_as
-from pipeline.steps.findings import CheckRecord
 from pipeline.steps.names import read_rows
+from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.replay.index import HELD_OUT
 from pipeline.steps.tokenize.encode import COPY

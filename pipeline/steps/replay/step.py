@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task
 from pipeline.state.commits import Commits
 from pipeline.state.ledger import let_out
 from pipeline.state.storage import LocalStorage

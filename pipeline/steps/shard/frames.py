@@ -1,18 +1,26 @@
-"""Frames of rows: what a shard's rows have before and behind their documents, if the run frames rows."""
+"""Frames, losses and documents of rows: what stands beside their tokens.
 
-from collections.abc import Mapping
+Shard, the part of losses: which tokens of rows have one, as the sections of their documents say.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.steps.shard.merge import MergedGroup
+from pipeline.steps.units import Unit, hex_strings, kept_of_all
+from stages.columns import SHARD_DOCUMENTS, kept_names, with_kept
 from stages.objectives.kind import LaidOut
 from stages.packing.layout import Layout
 from stages.packing.row_frames import begins_of, frame_rows, framed_prompts, own_layout
-from stages.packing.sections import prompt_lengths
-from stages.ragged import Ragged
+from stages.packing.sections import learned_runs, prompt_lengths
+from stages.ragged import Ragged, batches, runs
 from stages.store.manifest import ADDED_END, PROMPT
+from stages.store.mapped import mapped_npy
 
 
 class Framed(Protocol):
@@ -83,3 +91,55 @@ def write_frames(
     cut = np.flatnonzero(added_end)
     rows[cut, places[cut]] = frame["end"]
     rows.flush()
+
+
+_BLOCK = 1 << 20
+"""Tokens that are marked together."""
+
+
+def write_loss_mask(path: Path, layout: Layout, group: MergedGroup) -> None:
+    """Write 1 for each token with a loss, 0 for all else: (rows, length) |u1, through a mapped file."""
+    assert group.sections is not None
+    assert group.learned is not None
+    shape = (layout.num_rows, layout.row_length)
+    places, counts = learned_runs(layout, group.sections, group.learned)
+    flat = mapped_npy(path, "|u1", shape).reshape(-1)
+    for first, last in batches(counts, _BLOCK):
+        flat[runs(places[first:last], counts[first:last])] = 1
+
+
+def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> Iterator[pa.Table]:
+    """Return what a shard says of its documents, in tables whose names have some bytes together."""
+    names, keep_columns = group.own_names(scratch, units), kept_of_all(units)
+    sources = [unit.source for unit in units]
+    of_unit = np.array([len(source.encode()) for source in sources], np.int64)
+    first = 0
+    for rows in names.blocks(group.row, beside=of_unit[group.unit]):
+        part = slice(first, first + len(rows))
+        first += len(rows)
+        yield pa.table(
+            {
+                "doc": np.arange(part.start, part.stop, dtype=np.int32),
+                "id": hex_strings(group.id[part]),
+                "own_id": names.take("own_id", rows),
+                "source": _of_units(group.unit[part], sources),
+                "language": names.take("language", rows),
+                "path": names.take("path", rows),
+                "position": group.position[part],
+                "copy": group.copy_number[part],
+                "tokens": group.lengths[part],
+                **{name: names.take(name, rows) for name in kept_names(keep_columns)},
+            },
+            schema=shard_schema(units),
+        )
+
+
+def shard_schema(units: Iterable[Unit]) -> pa.Schema:
+    """Return the columns of a shard's list of documents: of all units' records what goes along."""
+    return with_kept(SHARD_DOCUMENTS, kept_of_all(units))
+
+
+def _of_units(numbers: NDArray[np.int64], values: Sequence[str]) -> pa.Array:
+    """Return for each document what is said of its unit: (D,) strings."""
+    owners = pa.array(numbers.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(owners, pa.array(values, pa.string())).cast(pa.string())

@@ -14,9 +14,14 @@ from pipeline.state.commit_object import Commit
 from pipeline.steps.lineage import lineage_of
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.shard.frames import own_of, segment_prompts, write_frames
-from pipeline.steps.shard.listing import documents_of, shard_schema
-from pipeline.steps.shard.loss_mask import write_loss_mask
+from pipeline.steps.shard.frames import (
+    documents_of,
+    own_of,
+    segment_prompts,
+    shard_schema,
+    write_frames,
+    write_loss_mask,
+)
 from pipeline.steps.shard.merge import Copies, MergedGroup, merge_group
 from pipeline.steps.shard.rows import Interleave, lay_out, source_rows
 from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
@@ -55,7 +60,7 @@ from stages.store.manifest import (
     write_manifest,
 )
 from stages.store.mapped import mapped_npy
-from stages.store.tables import write_tables
+from stages.store.token_store import write_tables
 
 _COUNTED = 1 << 20
 """Tokens counted together."""

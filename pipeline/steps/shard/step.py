@@ -1,14 +1,20 @@
-"""Shard: the token store packed into the rows of a dataset."""
+"""Shard: the token store packed into the rows of a dataset.
+
+Recount: the documents that a shard lists against its flow.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Where
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task, Where, Workspace
 from pipeline.steps.mix.rules import weights_of
 from pipeline.steps.mix.step import MIX
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
-from pipeline.steps.records import StepRecord, flows_of, read_all
+from pipeline.steps.records import CheckRecord, StepRecord, flows_of, read_all
+from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.replay.step import REPLAY, token_units
 from pipeline.steps.replayed import replayed_columns
 from pipeline.steps.sentences.step import SENTENCES
@@ -21,15 +27,37 @@ from pipeline.steps.shard.make import (
     make_manifest,
     make_shard,
 )
-from pipeline.steps.shard.recount import ShardRecount, recount_shard
 from pipeline.steps.shard.rows import Interleave
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
+from pipeline.steps.units import from_hex
+from stages.ledger import Flow, tally_of
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import needs_sentences, traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
+
+
+@dataclass(frozen=True)
+class ShardRecount:
+    """One shard of one dataset."""
+
+    folder: str
+    flow: Flow
+
+
+def recount_shard(workspace: Workspace, work: ShardRecount) -> CheckRecord:
+    """Count the documents of a shard again."""
+    key = f"{work.folder}/documents.parquet"
+
+    def listed() -> Found:
+        table = pq.read_table(workspace.path(key), columns=["id", "copy"], use_threads=False)
+        copies = table.column("copy").to_numpy()
+        yield from differs(key, tally_of(from_hex(table.column("id")), copy=copies), work.flow.output)
+
+    return recounted((key, listed))
+
 
 DOCUMENT_ROW = 170
 """Of a document in a shard: its id, length, places and segments."""

@@ -1,18 +1,24 @@
-"""Split: which documents are held out, and how many shards there are."""
+"""Split: which documents are held out, and how many shards there are.
+
+Recount: the clusters that are held out against what the split counted.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow.parquet as pq
+
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Where
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Phase, Task, Where, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
 from pipeline.steps.dedup.step import DEDUP, KEEP, sides_key, text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.records import flows_of, read_all
+from pipeline.steps.records import CheckRecord, flows_of, read_all
+from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
 from pipeline.steps.split.choice import (
+    VALIDATION,
     CandidateUnit,
     CountRecord,
     Joined,
@@ -22,12 +28,26 @@ from pipeline.steps.split.choice import (
     count_candidates,
     largest_of,
 )
-from pipeline.steps.split.recount import recount_held_out
 from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenizer.load import EXISTING
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.steps.units import Unit
+from pipeline.steps.units import Unit, fixed_bytes
+from stages.identity import ID_BYTES
+from stages.ledger import Tally, tally_of
 from stages.tokenizer.bpe.encoder import MEMORY
+
+
+def recount_held_out(workspace: Workspace, held_out: Tally) -> CheckRecord:
+    """Count the clusters, the bytes and the tokens that are held out."""
+
+    def counted() -> Found:
+        table = pq.read_table(workspace.path(VALIDATION), use_threads=False)
+        size, tokens = (int(table.column(name).to_numpy().sum()) for name in ("text_bytes", "tokens"))
+        tally = tally_of(fixed_bytes(table.column("cluster"), ID_BYTES), bytes=size, tokens=tokens)
+        yield from differs(VALIDATION, tally, held_out)
+
+    return recounted((VALIDATION, counted))
+
 
 _COUNT = "count-"
 

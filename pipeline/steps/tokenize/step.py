@@ -1,15 +1,20 @@
-"""Tokenize: every kept document as ids, in the token store."""
+"""Tokenize: every kept document as ids, in the token store.
+
+Recount: the documents of a unit of the token store against its flow.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow.parquet as pq
+
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Task
+from pipeline.engine.tasks import Task, Workspace
 from pipeline.steps.dedup.step import DEDUP, KEEP
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.records import StepRecord, flows_of, read_all
-from pipeline.steps.recount import of_units
+from pipeline.steps.records import CheckRecord, StepRecord, flows_of, read_all
+from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
 from pipeline.steps.selection import SELECTING
 from pipeline.steps.split.step import SPLIT, encoding_need, shards_of
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
@@ -20,11 +25,26 @@ from pipeline.steps.tokenize.encode import (
     language_tokens,
     tokenize_unit,
 )
-from pipeline.steps.tokenize.recount import recount_stored
 from pipeline.steps.tokenizer.chats import chat_loss
-from pipeline.steps.units import Unit
+from pipeline.steps.units import Unit, fixed_bytes
+from stages.identity import ID_BYTES
+from stages.ledger import tally_of
 from stages.tokenizer.framing import trained_ids
 from stages.tokenizer.special import special_pieces
+
+
+def recount_stored(workspace: Workspace, work: UnitRecount) -> CheckRecord:
+    """Count the documents and the tokens that the store lists."""
+    key = f"{work.unit.tokens}/documents.parquet"
+
+    def stored() -> Found:
+        table = pq.read_table(workspace.path(key), columns=["id", "tokens"], use_threads=False)
+        tokens = int(table.column("tokens").to_numpy().sum())
+        tally = tally_of(fixed_bytes(table.column("id"), ID_BYTES), tokens=tokens)
+        yield from differs(key, tally, work.flow.output)
+
+    return recounted((key, stored))
+
 
 KEPT_FACTOR = 0.5
 """Of the unit, for each field of its records whose values go along: 40 bytes a document, whose record

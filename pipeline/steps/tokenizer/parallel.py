@@ -19,8 +19,7 @@ from pipeline.inputs.parallel_text import (
     read_parallel,
     require_unchanged,
 )
-from pipeline.run_file.config import TokenizerSection
-from pipeline.run_file.fairness import OWN, FairnessSection
+from pipeline.run_file.config import OWN, FairnessSection, TokenizerSection
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.tokenizer.load import EXISTING, load_tokenizer
 from stages.tokenizer.bpe.encoder import MEMORY

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.engine.memory import Need, room_of_worker
-from pipeline.engine.phase import Phase, Where
+from pipeline.engine.tasks import Phase, Where
 from pipeline.inputs.balanced_text import balance_of
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import Some, fingerprint_of

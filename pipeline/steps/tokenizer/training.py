@@ -30,7 +30,7 @@ from pipeline.steps.units import (
     tally_of_texts,
     text_slices,
 )
-from pipeline.system.memory_release import release_freed_memory
+from pipeline.system.memory import release_freed_memory
 from stages.errors import ConfigError
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Function, Workspace
-from pipeline.steps.findings import CheckRecord, found_in, unreadable
-from pipeline.steps.mix.check import check_mix
 from pipeline.steps.mix.choose import MixChoice
+from pipeline.steps.mix.step import check_mix
+from pipeline.steps.records import CheckRecord, found_in, unreadable
 from pipeline.steps.shard.frames import own_of, segment_prompts
 from pipeline.steps.shard.make import ShardWork, copies_taken
 from pipeline.steps.shard.merge import Copies, MergedGroup, merge_group
@@ -50,9 +50,8 @@ from stages.store.manifest import (
 )
 from stages.tokenizer.framing import BEGIN
 from stages.verify import mechanics
-from stages.verify.loss_mask import check_loss_mask
 from stages.verify.mechanics import SegmentedRows
-from stages.verify.row_frames import check_row_frames
+from stages.verify.row_frames import check_loss_mask, check_row_frames
 from stages.verify.source_rows import check_source_rows
 
 _BATCH_TOKENS = 1 << 18

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.draw.make import draw_rows, material_of
+from pipeline.steps.draw.step import draw_rows, material_of
 from pipeline.steps.verify.files import check_files, check_names
 from stages.errors import FormatError
 from stages.findings import Finding
@@ -27,7 +27,7 @@ from stages.pieces import pieces_of
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, drawn_dtype, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
-from stages.verify import labels
+from stages.verify import drawn as labels
 from stages.verify.source_rows import epoch_rows
 
 _ROW_TOKENS = 1 << 20

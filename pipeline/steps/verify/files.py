@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.draw.make import DrawWork
+from pipeline.steps.draw.step import DrawWork
 from pipeline.steps.shard.make import EPOCH_FOLDER
 from stages.errors import FormatError
 from stages.findings import Finding

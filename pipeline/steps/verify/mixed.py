@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.steps.mix.check import MixChecked
 from pipeline.steps.mix.choose import MixRecord
+from pipeline.steps.mix.step import MixChecked
 from stages.config import Config
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset

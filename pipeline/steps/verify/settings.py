@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import read_rows
-from pipeline.steps.shard.listing import documents_of, shard_schema
+from pipeline.steps.shard.frames import documents_of, shard_schema
 from pipeline.steps.shard.make import ManifestWork, manifest_of
 from pipeline.steps.shard.merge import MergedGroup
 from pipeline.steps.shard.rows import Interleave

@@ -1,21 +1,25 @@
-"""Verify: the rows of a dataset held to the token store, and a model that learns from them."""
+"""Verify: the rows of a dataset held to the token store, and a model that learns from them.
+
+Learn: one task a dataset: a tiny model is trained on its rows, and what that shows is checked.
+
+The checks are `stages.verify.dataset_check`'s. A task trains on a GPU where torch has one.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Where
+from pipeline.engine.tasks import Phase, Where, Workspace
 from pipeline.steps.again.choice import made_again
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import FoundIn, LookedAt, found_in
-from pipeline.steps.mix.check import MixChecked
 from pipeline.steps.mix.choose import MixChoice, later_of
 from pipeline.steps.mix.rules import weights_of
-from pipeline.steps.mix.step import MIX, mix_choice
-from pipeline.steps.records import StepRecord
+from pipeline.steps.mix.step import MIX, MixChecked, mix_choice
+from pipeline.steps.records import FoundIn, LookedAt, StepRecord, UnitRecord, found_in
 from pipeline.steps.replay.step import token_units
 from pipeline.steps.shard.step import SHARD, copies_need, interleave_of, rows_need
 from pipeline.steps.split.step import SPLIT
@@ -23,16 +27,61 @@ from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work,
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import special_ids_of
 from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
-from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
 from pipeline.steps.verify.mixed import MixCounts, count_mix
 from pipeline.steps.verify.settings import Settings
-from stages.config import Config
+from stages.config import Config, canonical_json
 from stages.mixing.audit import add_classes, audit_mix
 from stages.mixing.audited import MixAudit, PackedClass
 from stages.mixing.held import unheld_total
+from stages.objectives.learning import LearningConfig
 from stages.objectives.table import traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
 from stages.verify.gates import settings_of
+
+
+class LearnedRecord(UnitRecord):
+    """What training showed: every number of `stages.verify.dataset_check`."""
+
+    model_config = ConfigDict(extra="allow")
+    passed: bool
+
+    @model_validator(mode="before")
+    @classmethod
+    def _finite(cls, content: object) -> object:
+        canonical_json(content)  # which refuses NaN and infinity, of fields without a type too
+        return content
+
+
+@dataclass(frozen=True)
+class LearningCheck:
+    """One dataset to learn from."""
+
+    dataset: str
+    splits: tuple[str, ...]
+    config: LearningConfig
+    seed: int
+    inside: bool = False
+    """Whether EOS stands inside of documents, as it closes answers of dialogues."""
+
+
+def learn(workspace: Workspace, work: LearningCheck) -> LearnedRecord:
+    """Train on a dataset, check what can be checked by training, and say what came out."""
+    import torch  # noqa: PLC0415  # seconds to import, and only this task needs it
+
+    from stages.verify.dataset_check import check_dataset  # noqa: PLC0415  # likewise
+    from stages.verify.training import Machine  # noqa: PLC0415  # likewise
+
+    cuda = torch.cuda.is_available()
+    checked = check_dataset(
+        workspace.path(f"datasets/{work.dataset}"),
+        splits=work.splits,
+        config=work.config,
+        seed=work.seed,
+        inside=work.inside,
+        machine=Machine("cuda" if cuda else "cpu", bfloat16=cuda),
+    )
+    return LearnedRecord.model_validate(checked.record)
+
 
 LEARNING = 448 << 20
 """Torch, a tiny model and its rows: 430 MiB."""

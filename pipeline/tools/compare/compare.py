@@ -5,6 +5,8 @@
 
 In this process, without Ray, one model after the other: on a CPU a function of the datasets, the runs'
 texts and the settings, in whatever order they are named.
+
+The runs that are compared: their datasets, and names by which they are told apart.
 """
 
 import json
@@ -40,7 +42,6 @@ from pipeline.tools.compare.page import (
     ModelContent,
     render_comparison,
 )
-from pipeline.tools.compare.runs import chosen_datasets, run_names
 from stages.comparing.classes import Classes, classes_of
 from stages.comparing.settings import CompareSettings, IdCounts, Memorised
 from stages.comparing.texts import TEXT_TOKENS, Beginning, Chosen, RunTexts, choose_texts
@@ -49,8 +50,41 @@ from stages.loading.arguments import no_rows
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
+from stages.store.folders import entries
 from stages.store.manifest import read_manifest
 from stages.verify.gates import to_json
+
+
+def chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path, list[str]]:
+    """Return the datasets to compare of each run, in the order of their names.
+
+    Raises:
+        ConfigError: no such run or dataset, or nothing to compare.
+    """
+    there = {
+        folder: [path.name for path in entries(folder / "datasets") if finished_splits(path)]
+        for folder in folders
+    }
+    for folder in folders:
+        read_plan(folder)  # says so of what is no run
+    for name in names:
+        if not any(name in found for found in there.values()):
+            find_dataset(folders[0], name)  # says which there are
+    chosen = {
+        folder: [name for name in found if not names or name in names] for folder, found in there.items()
+    }
+    if not any(chosen.values()):
+        raise ConfigError(f"{folders[0]}: no dataset to compare; finish the run first")
+    return chosen
+
+
+def run_names(folders: Sequence[Path]) -> list[str]:
+    """Return names of run folders, of no two the same: their last parts, as many as that takes."""
+    parts = 1
+    while len({folder.parts[-parts:] for folder in folders}) < len(folders):
+        parts += 1
+    return ["/".join(folder.parts[-parts:]) for folder in folders]
+
 
 FOLDER = "compare"
 """Of the results, in the first run's folder unless told otherwise."""

@@ -24,6 +24,7 @@ from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
 from pipeline.state.storage import make_folder
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.system.disk_faults import disk_faults, making
+from pipeline.tools.compare.compare import chosen_datasets, run_names
 from pipeline.tools.compare.continued_page import (
     ContinuedContent,
     ContinuedModelContent,
@@ -35,7 +36,6 @@ from pipeline.tools.compare.continued_page import (
     render_continued,
 )
 from pipeline.tools.compare.evaluation_sets import AskedSet, heldout_rows, open_heldout, read_asked
-from pipeline.tools.compare.runs import chosen_datasets, run_names
 from stages.config import canonical_json
 from stages.continuing.settings import ContinueSettings
 from stages.errors import ConfigError, DataError

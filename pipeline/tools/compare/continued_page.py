@@ -6,8 +6,7 @@ from typing import NotRequired, TypedDict
 from markupsafe import Markup
 from rich.table import Table
 
-from pipeline.report.content import JsonObject
-from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
 from pipeline.report.plot import Axis, Plot
 from pipeline.report.template import page_template
 from pipeline.tools.compare.page import MeanContent

@@ -4,9 +4,9 @@ from typing import NotRequired, TypedDict
 
 from rich.table import Table
 
-from pipeline.report.content import CurveContent, JsonObject
+from pipeline.report.content import CurveContent
 from pipeline.report.pictures import loss_curves
-from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
 from pipeline.report.template import page_template
 
 COLUMNS = {

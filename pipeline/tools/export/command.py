@@ -36,7 +36,7 @@ def export(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a dataset, stages or the kept texts in the files of a trainer; run again to resume."""
-    from pipeline.commands.chosen import no_format, only_dataset, refuse_with_texts
+    from pipeline.commands.api import no_format, only_dataset, refuse_with_texts
     from pipeline.tools.export import api as api_exports
     from pipeline.tools.export.terminal import print_export, print_stages
     from stages.export.texts import TEXT_FORMATS

@@ -28,16 +28,18 @@ from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.folder import (
+    HUB_CARD,
     PARTS,
+    ExportPart,
     Identity,
     Summary,
+    hub_card,
     read_summary,
     refuse_overlap,
     require_same,
     require_there,
+    write_whole,
 )
-from pipeline.tools.export.hub_card import HUB_CARD, hub_card
-from pipeline.tools.export.parts import ExportPart, write_whole
 from pipeline.tools.export.terminal import ExportReport
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.carried_tokenizer import CARRIED, CARRIED_FILE, carried_tokenizer, read_carried

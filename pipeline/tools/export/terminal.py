@@ -2,8 +2,8 @@
 
 from typing import TypedDict
 
-from pipeline.report.content import JsonObject, RunReport
-from pipeline.report.plain import PlainConsole, print_json
+from pipeline.report.content import RunReport
+from pipeline.report.plain import JsonObject, PlainConsole, print_json
 from pipeline.report.terminal import print_documents, print_verdict
 
 

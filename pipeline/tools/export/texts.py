@@ -2,6 +2,10 @@
 
 It needs no dataset and no tokenizer: a run may end at its last step of this kind (`--until dedup`).
 Nothing of the run is changed. Documents of earlier runs are not among them, nor copies that a mix makes.
+
+Kept texts: those that a run has cleaned, filtered and deduplicated, for a command that reads them.
+
+Nothing of the run is changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +23,18 @@ from pipeline.engine.tasks import Workspace
 from pipeline.planning.earlier import generation_folders
 from pipeline.planning.kept_plan import KeptPlan, kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
+from pipeline.planning.plan import State, StepStatus
+from pipeline.session.request import RunRequest, generation_requests, scope_of
+from pipeline.session.session import plan_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import LOCK
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.selection import SelectionRecord, as_kept_by, last_selecting
+from pipeline.steps.selection import SelectionRecord, as_kept_by, last_selecting, selecting
+from pipeline.steps.step import Job, Records
 from pipeline.steps.table import step_of
+from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import (
     Unit,
     fixed_bytes,
@@ -38,13 +47,14 @@ from pipeline.steps.units import (
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.folder import (
     PARTS,
+    ExportPart,
     Identity,
     read_summary,
     refuse_overlap,
     require_same,
     require_there,
+    write_whole,
 )
-from pipeline.tools.export.parts import ExportPart, write_whole
 from pipeline.tools.export.terminal import ExportReport
 from stages.errors import ConfigError, FormatError
 from stages.export.files import ExportFiles
@@ -267,3 +277,39 @@ def _notes(folder: Path) -> Iterator[str]:
     yield "Columns: text, id, own_id, source, language, path, position, and the fields of keep_columns."
     for later in generation_folders(folder):
         yield f"Without the documents that {later} added; export them from there, to another folder."
+
+
+def kept_texts(request: RunRequest) -> Job:
+    """Return the step `tokenizer` of a run, ready to read what was kept.
+
+    Args:
+        request: whose output is the run's folder.
+
+    Raises:
+        ConfigError: the folder has no texts of this run file, or not all of them yet.
+    """
+    own = generation_requests(request)[0]
+    needed = (INGEST.name, *selecting(own.file))
+    status = {one.step.name: one for one in plan_session(own)}
+    _require_done([status[name] for name in needed], own)
+    records, commits = Records(), Commits(LocalStorage(own.output))
+    for name in needed:
+        commit = commits.get(name, STEP_COMMIT, status[name].step.fingerprint)
+        assert commit is not None, "the step is done"
+        records.put(name, commit.read(step_of(name).record))
+    scope = scope_of(own, ())
+    return Job(status[TOKENIZER.name].step, scope, records, own.output.resolve(), own.workers)
+
+
+def _require_done(needed: Sequence[StepStatus], request: RunRequest) -> None:
+    open_steps = [one for one in needed if one.state is not State.DONE]
+    if not open_steps:
+        return
+    first = open_steps[0]
+    why = f" ({first.why})" if first.why else ""
+    last = needed[-1].step.name
+    raise ConfigError(
+        f"{request.output}: has no kept texts of this run file: step {first.step.name} is"
+        f" {first.state.value}{why}; run `shardmill run RUN.toml --output {request.output} --until"
+        f" {last}` first, or give no folder: the texts are then made in a temporary one"
+    )

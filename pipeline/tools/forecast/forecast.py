@@ -20,23 +20,27 @@ from pydantic import ValidationError
 from pipeline.commands.api import RunSource, request_of
 from pipeline.inputs.files import find_inputs
 from pipeline.report.content import RunReport
-from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
+from pipeline.run_file.filters import resolve_chats
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.tools.forecast.content import DuplicatesForecast, Forecast
 from pipeline.tools.forecast.duplicates import (
     draw_by_chance,
     draws_anew,
     duplicates_forecast,
     sampled_groups,
 )
-from pipeline.tools.forecast.fields import drawn_fields
-from pipeline.tools.forecast.notes import BYTES_A_PIECE, sample_notes, vocabulary_note
-from pipeline.tools.forecast.roles import drawn_roles
+from pipeline.tools.forecast.notes import (
+    BYTES_A_PIECE,
+    drawn_fields,
+    drawn_roles,
+    sample_notes,
+    vocabulary_note,
+)
 from pipeline.tools.forecast.sample import InputSample, draw_sample
 from pipeline.tools.forecast.scaled_up import MeasuredSample, library_seconds, scaled_up
+from pipeline.tools.forecast.terminal import DuplicatesForecast, Forecast
 from stages.errors import ConfigError, VocabularySizeError
 from stages.store.folders import files_below
 

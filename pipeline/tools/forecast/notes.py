@@ -1,10 +1,29 @@
-"""Notes of a forecast: what a sample cannot tell, and why the run itself may stop."""
+"""Notes of a forecast: what a sample cannot tell, and why the run itself may stop.
 
-from collections.abc import Iterator
+Fields of a sample: those that documents are compared or ranked by, and of which it has no value.
+
+The run refuses a field that no document has. A sample may only have missed it, so its run goes without.
+
+Roles of a sample: those that are learned and of which no turn was drawn.
+
+The run refuses a role that no turn has. A sample may only have missed it, so its run learns others.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import orjson
 
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.deduplication import Dedup
+from pipeline.run_file.source import Source
 from pipeline.steps.ingest.unreadable import MIN_RECORDS
 from pipeline.tools.forecast.sample import InputSample
+from stages.chat.table import TEMPLATES
+from stages.dedup.keys import key_text
+from stages.dedup.ranking import KeepColumn, rank_value
 
 BYTES_A_PIECE = 128
 """Text that is taken for each piece of a trained vocabulary: of less, so many may not be found."""
@@ -110,3 +129,89 @@ def vocabulary_note(
             " tokenizer.train.vocab_size"
         )
     return said
+
+
+def drawn_fields(run: RunFile, sources: Sequence[Source]) -> tuple[RunFile, list[str]]:
+    """Return the run with fields alone that its sample has, and a note for each that it has not.
+
+    Args:
+        run: what the sample is of.
+        sources: of the sample, each a file of JSON lines.
+    """
+    dedup = run.dedup
+    absent = set(dedup.columns)
+    for source in sources if absent else ():
+        with Path(source.paths[0]).open("rb") as lines:
+            for line in lines:
+                record = orjson.loads(line)
+                absent -= {name for name in absent if _usable(record.get(name), name, dedup)}
+                if not absent:
+                    break
+    notes = [
+        f"dedup names the field {name!r}: no document of the sample has a usable value there, so nothing"
+        " is compared or ranked by it here. If no document of all has one, the run is refused"
+        for name in dedup.columns
+        if name in absent
+    ]
+    ranks = isinstance(dedup.keep, KeepColumn) and dedup.keep.column in absent
+    changed = {
+        "url": None if dedup.url in absent else dedup.url,
+        "keys": tuple(name for name in dedup.keys if name not in absent),
+        "keep": "first" if ranks else dedup.keep,
+    }
+    return run.model_copy(update={"dedup": dedup.model_copy(update=changed)}) if notes else run, notes
+
+
+def _usable(value: object, name: str, dedup: Dedup) -> bool:
+    if name in dedup.value_columns:
+        return key_text(value) is not None
+    return not math.isnan(rank_value(value))
+
+
+def drawn_roles(sources: Sequence[Source]) -> tuple[tuple[Source, ...], list[str]]:
+    """Return the sources of a sample with roles that it has, and a note for each that it has not.
+
+    Args:
+        sources: of the sample, each a file of JSON lines.
+    """
+    found, notes = [], list[str]()
+    for source in sources:
+        roles = _roles(source)
+        absent = list(_absent(source, roles))
+        if absent:
+            found.append(_learning(source, absent, roles))
+            there = ", ".join(name for name, _ in roles.most_common())
+            notes += [
+                f"sources.{source.name}.chat.learn: no turn of the sample is of role {role!r}; roles"
+                f" there: {there}. If no turn of the whole source is, the run is refused"
+                for role in absent
+            ]
+        else:
+            found.append(source)
+    return tuple(found), notes
+
+
+def _absent(source: Source, roles: Counter[str]) -> Iterator[str]:
+    if source.chat is not None and source.chat.template in TEMPLATES and roles:
+        yield from (role for role in source.chat.learn if not roles[role])
+
+
+def _learning(source: Source, absent: Sequence[str], roles: Counter[str]) -> Source:
+    """Return a source that learns the roles it has of those asked for, or else the commonest role."""
+    assert source.chat is not None, "has roles"
+    learn = tuple(role for role in source.chat.learn if role not in absent)
+    chat = source.chat.model_copy(update={"learn": learn or (roles.most_common(1)[0][0],)})
+    return source.model_copy(update={"chat": chat})
+
+
+def _roles(source: Source) -> Counter[str]:
+    """Return the turns of a source by role, of dialogues that say something."""
+    roles = Counter[str]()
+    if source.chat is None:
+        return roles
+    with Path(source.paths[0]).open("rb") as lines:
+        for line in lines:
+            turns = orjson.loads(line)[source.chat.column]
+            if any(turn["content"].strip() for turn in turns):
+                roles.update(turn["role"] for turn in turns)
+    return roles

@@ -15,15 +15,16 @@ from pipeline.inputs.bundles import MEAN
 from pipeline.report.content import LanguageContent, RunReport
 from pipeline.run_file.config import RunFile
 from pipeline.state.journal import read_log
-from pipeline.steps.decode.sample import sampled_bytes
-from pipeline.steps.decode.step import DECODE, SAMPLED
+from pipeline.steps.decode.step import DECODE, SAMPLED, sampled_bytes
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
 from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.tools.forecast.content import (
+from pipeline.tools.forecast.peaks import Parts, peaks_of
+from pipeline.tools.forecast.sample import InputSample
+from pipeline.tools.forecast.terminal import (
     ContaminationForecast,
     CutsForecast,
     DuplicatesForecast,
@@ -31,10 +32,8 @@ from pipeline.tools.forecast.content import (
     MemoryForecast,
     StepForecast,
     TotalForecast,
+    is_vague,
 )
-from pipeline.tools.forecast.peaks import Parts, peaks_of
-from pipeline.tools.forecast.sample import InputSample
-from pipeline.tools.forecast.terminal import is_vague
 from stages.mixing.placement import num_shards
 
 _WORKERS = (0, 1, 2, 4, 8)

@@ -32,8 +32,7 @@ def init(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a run file for folders of texts, with its reasons."""
-    from pipeline.tools.init.init import InitRequest, init_run_file
-    from pipeline.tools.init.terminal import print_init
+    from pipeline.tools.init.init import InitRequest, init_run_file, print_init
 
     request = InitRequest(tuple(folders), output, task, tokenizer, licence, replace)
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not yes and not as_json

@@ -3,6 +3,8 @@
     shardmill init corpus      ->  run.toml, with every choice explained beside it
 
 Nothing of it is remembered: the run file says all, and whoever reads it may change it.
+
+What a terminal shows of a run file that was written for some folders.
 """
 
 import os
@@ -11,18 +13,98 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
+from typing import TypedDict
+
+from rich.table import Table
 
 from pipeline.inputs.files import find_inputs
 from pipeline.planning.existing import find_tokenizer
+from pipeline.report.plain import PlainConsole, print_json
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file
-from pipeline.tools.init.defaults import Defaults, defaults_for
+from pipeline.tools.init.defaults import TASKS, Defaults, ModelTask, defaults_for, likely_task
 from pipeline.tools.init.draft import Draft
 from pipeline.tools.init.sources import draft_sources
-from pipeline.tools.init.tasks import TASKS, ModelTask, likely_task
-from pipeline.tools.init.terminal import InitContent, InitSource
-from pipeline.tools.init.write import run_file_text
+from pipeline.tools.init.write import run_file_text, size_said
 from stages.errors import ConfigError
+
+
+class InitSource(TypedDict):
+    """One source that was found."""
+
+    name: str
+    format: str
+    files: int
+    bytes: int
+    documents: int
+    text_bytes: int
+    text: str
+    bad: float
+    """Share of the records looked at that give no document."""
+    unread: list[str]
+    """Fields of its records that hold text and are not read."""
+
+
+class LeftOut(TypedDict):
+    """Files that are not read."""
+
+    why: str
+    files: int
+    example: str
+
+
+class InitContent(TypedDict):
+    """What was found, and what was written."""
+
+    run_file: str
+    sources: list[InitSource]
+    left_out: list[LeftOut]
+    task: str
+    reason: str
+    tokens: int
+    output: str
+
+
+def print_init(content: InitContent, *, as_json: bool) -> None:
+    """Print what was found, what was chosen, and how to go on."""
+    if as_json:
+        print_json(content)
+        return
+    console = PlainConsole()
+    table = Table(box=None, pad_edge=False)
+    for column in ("source", "format", "files", "documents", "text", "from"):
+        right = column in ("files", "documents", "text")
+        table.add_column(column, justify="right" if right else "left")
+    for source in content["sources"]:
+        table.add_row(
+            source["name"],
+            source["format"],
+            f"{source['files']:,}",
+            f"{source['documents']:,}",
+            size_said(source["text_bytes"]),
+            source["text"],
+        )
+    console.show(table)
+    console.line()
+    for source in content["sources"]:
+        if source["bad"]:
+            console.line(
+                f"{source['name']}: {source['bad']:.0%} of the records looked at give no document"
+            )
+        if source["unread"]:
+            fields = ", ".join(source["unread"])
+            console.line(f"{source['name']}: fields with text that are not read: {fields}")
+    for left in content["left_out"]:
+        files = f"{left['files']:,} file{'s' * (left['files'] != 1)}"
+        console.line(f"not read: {files}, {left['why']}: {left['example']}")
+    console.line(f"task {content['task']}: {content['reason']}")
+    console.line(f"{content['run_file']}: written, for about {content['tokens']:,} tokens. Next:")
+    console.line()
+    place = f"{quote(content['run_file'])} --output {quote(content['output'])}"
+    console.line(f"  shardmill plan {place} --sample 10%")
+    console.line(f"  shardmill run {place}")
+
 
 Ask = Callable[[str, str, tuple[str, ...]], str]
 """Asks a question: what is asked, what an empty answer means, and the answers there are (or any)."""

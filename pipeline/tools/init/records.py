@@ -28,9 +28,8 @@ from stages.reading.delimited import CSV
 from stages.reading.delimiters import Quoting
 from stages.reading.encodings import UTF_8, foreign_encoding, transcoded
 from stages.reading.html import HTML
-from stages.reading.json_file import JSON
-from stages.reading.json_numbers import loaded
-from stages.reading.jsonl import JSON_LINES
+from stages.reading.jsonl import JSON, JSON_LINES
+from stages.reading.kept_values import loaded
 from stages.reading.lines import BYTE_ORDER_MARK
 from stages.reading.page_charset import decoded_page
 from stages.reading.parquet import PARQUET

@@ -13,11 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from pipeline.tools.init.copies import with_copies_marked
-from pipeline.tools.init.draft import Draft, DraftSource
+from pipeline.tools.init.draft import Draft, DraftSource, patterns_of
 from pipeline.tools.init.fields import FieldChoice, choose_fields, gives_document, texts_of_records
-from pipeline.tools.init.folder import FileUse, FolderFile, files_below
-from pipeline.tools.init.patterns import patterns_of
+from pipeline.tools.init.folder import FileUse, FolderFile, files_below, with_copies_marked
 from pipeline.tools.init.records import ASCII, Looked, look_at
 from stages.errors import ConfigError
 from stages.reading.delimited import CSV, TSV

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 from glob import escape
 from pathlib import Path
 
-from pipeline.tools.init.defaults import Defaults
+from pipeline.tools.init.defaults import Defaults, TaskPlan
 from pipeline.tools.init.draft import Draft, DraftSource
 from pipeline.tools.init.fields import FieldChoice
-from pipeline.tools.init.tasks import TaskPlan
 
 _UPWARD = 2
 """Folders above the run file that a relative path may go up; a farther one is written whole."""

@@ -20,8 +20,7 @@ from typing import Any, BinaryIO
 from pipeline.state.state_files import parse_object
 from stages.errors import ConfigError, FormatError, Stopped
 from stages.resize.chosen import TensorInfo
-from stages.resize.new_rows import Resized
-from stages.resize.tensor_file import TensorFile
+from stages.resize.new_rows import Resized, TensorFile
 from stages.store.digests import sync_path
 
 CONFIG = "config.json"

@@ -6,8 +6,16 @@ from typing import Annotated
 
 import typer
 
-from pipeline.commands.examples import examples_of
-from pipeline.commands.options import AsJson, Overrides, Quiet, RunFileArgument, progress, share, whole
+from pipeline.commands.options import (
+    AsJson,
+    Overrides,
+    Quiet,
+    RunFileArgument,
+    examples_of,
+    progress,
+    share,
+    whole,
+)
 from stages.resize.row_method import RowMethod
 
 tokenizer_app = typer.Typer(
@@ -109,8 +117,7 @@ def compare_tokenizers(  # one parameter an option
     Parity is the tokens of a language divided by those of --reference for the same sentences. Without
     --parallel and --text, the text is the bundled Universal Declaration of Human Rights.
     """
-    from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers
-    from pipeline.tools.tokenizer.compare_tables import print_tokenizers
+    from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers, print_tokenizers
 
     request = TokenizersRequest(tuple(models), parallel, reference, text, picture)
     print_tokenizers(compare_tokenizers(request), as_json=as_json)
@@ -141,8 +148,7 @@ def verify_tokenizer_file(
     Thousands of texts are encoded: all come back, their ids are the library's, and none gives a special
     id. Exit code 3 if a check fails.
     """
-    from pipeline.tools.tokenizer.verify import verify_tokenizer
-    from pipeline.tools.tokenizer.verify_tables import print_proof, require_proof
+    from pipeline.tools.tokenizer.verify import print_proof, require_proof, verify_tokenizer
 
     found = verify_tokenizer(model, special=special or (), texts=texts or (), encoding=encoding)
     print_proof(found, as_json=as_json)
@@ -258,7 +264,7 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
     Every old id keeps its piece. `tokenizer resize` gives the model rows for the new ids.
     """
     from pipeline.tools.tokenizer.extend import ExtendRequest, extend_tokenizer
-    from pipeline.tools.tokenizer.extend_tables import print_extension
+    from pipeline.tools.tokenizer.extension_measures import print_extension
 
     request = ExtendRequest(
         model,
@@ -362,8 +368,7 @@ def export_tokenizer_folder(  # one parameter an option
 
     It has the same ids and the same special ids, which is proved before the folder gets its name.
     """
-    from pipeline.tools.tokenizer.export import export_tokenizer
-    from pipeline.tools.tokenizer.export_tables import print_export
+    from pipeline.tools.tokenizer.export import export_tokenizer, print_export
 
     found = export_tokenizer(
         model, to, framing=framing, special=special or (), split_special=split_special, texts=texts or ()

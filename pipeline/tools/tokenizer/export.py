@@ -5,21 +5,23 @@
                                   ->  DIR
 
 Nothing is left at DIR if an id differs.
+
+What `tokenizer export` prints: the folder, its roles, and how its ids compare.
 """
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from pipeline.planning.existing import read_tokenizer_file
 from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
-from pipeline.planning.tokenizer_files import read_tokenizer_file
+from pipeline.report.plain import PlainConsole, print_json
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, model_key, special_ids_of, tokenizer_of
 from pipeline.system.disk_faults import disk_faults, making
 from pipeline.tools.export.folder import partial_of
-from pipeline.tools.tokenizer.export_tables import TokenizerExport
 from pipeline.tools.tokenizer.verify import special_roles, texts_of
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, VerificationError
@@ -35,6 +37,7 @@ from stages.tokenizer.existing import (
 from stages.tokenizer.framing import FrameIds, Framing, Preset, row_frame
 from stages.tokenizer.hub_folder import (
     FILE,
+    FolderProof,
     HubTokenizer,
     difference,
     folder_files,
@@ -45,6 +48,53 @@ from stages.tokenizer.hub_folder import (
 )
 from stages.tokenizer.roles import find_roles, framed_roles, require_roles
 from stages.tokenizer.stress import stress_texts
+
+
+@dataclass(frozen=True)
+class TokenizerExport:
+    """What `tokenizer export` wrote."""
+
+    model: Path
+    to: Path
+    files: tuple[str, ...]
+    special: Mapping[str, int]
+    """By role."""
+    frame: FrameIds | None
+    """Put around texts; None if the file says itself what is."""
+    proof: FolderProof
+    split_special: bool
+
+
+def content_of_export(found: TokenizerExport) -> dict[str, Any]:
+    """Return an export as JSON has it."""
+    return {
+        "model": str(found.model),
+        "to": str(found.to),
+        "files": list(found.files),
+        "special_ids": dict(found.special),
+        "frame": None if found.frame is None else found.frame._asdict(),
+        "split_special_tokens": found.split_special,
+        "proof": asdict(found.proof),
+    }
+
+
+def print_export(found: TokenizerExport, *, as_json: bool) -> None:
+    """Print what was written."""
+    if as_json:
+        print_json(content_of_export(found))
+        return
+    console, proof = PlainConsole(), found.proof
+    console.line(f"{found.to}: {', '.join(found.files)}")
+    console.line(
+        f"{proof.texts - proof.special:,} comparisons of ids, {proof.differ:,} differ; {proof.special:,}"
+        " left out, because the library reads a special token in the text"
+    )
+    if proof.ties:
+        console.line(f"of these, {proof.ties:,} are cut in another way of the same score")
+    console.line()
+    console.line("from transformers import AutoTokenizer")
+    console.line(f"tokenizer = AutoTokenizer.from_pretrained({str(found.to)!r})")
+
 
 NOTHING: Literal["none"] = "none"
 """The framing that puts nothing around texts."""

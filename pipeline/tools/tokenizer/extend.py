@@ -5,6 +5,8 @@
     --old-text   ids before and after      -> documents and tokens that changed
 
 The file is written when all checks have passed.
+
+What `tokenizer extend` prints: the new pieces, what they save, and what became of old text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,21 +14,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.inputs.languages import bundled_files, text_files
+from pipeline.planning.existing import read_tokenizer_file
 from pipeline.planning.outputs import require_local
-from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.system.disk_faults import disk_faults
-from pipeline.tools.tokenizer.extend_tables import TokenizerExtension
-from pipeline.tools.tokenizer.extension_measures import BeforeAfter, measure_drift, measured, old_source
-from pipeline.tools.tokenizer.extension_texts import NewText, count_old_words, read_new_text
+from pipeline.tools.tokenizer.extension_measures import (
+    BeforeAfter,
+    NewText,
+    TokenizerExtension,
+    count_old_words,
+    measure_drift,
+    measured,
+    old_source,
+    read_new_text,
+)
 from pipeline.tools.tokenizer.verify import special_roles
 from stages.errors import ConfigError, VerificationError
 from stages.store.digests import sync_path
 from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.kinds import extendable
-from stages.tokenizer.proof import prove
+from stages.tokenizer.proof import prove, untouched
 from stages.tokenizer.roles import find_roles, require_roles
-from stages.tokenizer.untouched import untouched
 
 _ENDINGS = {TokenizerKind.SENTENCEPIECE: ".model", TokenizerKind.HUGGING_FACE: ".json"}
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.planning.existing import read_tokenizer_file
 from pipeline.planning.outputs import require_local
-from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.tokenizer.checkpoints import (
     Checkpoint,

@@ -19,15 +19,15 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
-from pipeline.engine.resources import WorkerResources
+from pipeline.engine.actor_pool import WorkerResources
 from pipeline.engine.step_run import StepRun
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_lines
 from pipeline.planning.outputs import require_local, require_picture
-from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.faults import what_must_be
+from pipeline.run_file.filters import resolve_chats
 from pipeline.run_file.load import load_run_file
-from pipeline.session.opening import open_execution
+from pipeline.session.execution import open_execution
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from pipeline.steps.selection import last_selecting
@@ -36,13 +36,13 @@ from pipeline.steps.tokenizer.load import FOLDER
 from pipeline.steps.tokenizer.step import TOKENIZER, language_sizes
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import printable_json
-from pipeline.tools.export.kept_texts import kept_texts
-from pipeline.tools.tokenizer.sweep_picture import draw_sweep
+from pipeline.tools.export.texts import kept_texts
 from pipeline.tools.tokenizer.sweep_tables import (
     RefusedSetting,
     SweepContent,
     SweptText,
     SweptTokenizer,
+    draw_sweep,
     name_of,
 )
 from pipeline.tools.tokenizer.sweeping import (

@@ -17,8 +17,7 @@ from pathlib import Path
 import orjson
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase, Phases
-from pipeline.engine.tasks import Function, Task, Workspace
+from pipeline.engine.tasks import Function, Phase, Phases, Task, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import fingerprint_of
 from pipeline.steps.records import UnitRecord
@@ -33,7 +32,7 @@ from pipeline.steps.tokenizer.training import (
     sample_unit,
     train_tokenizer,
 )
-from pipeline.system.peak_memory import watched_memory
+from pipeline.system.memory import watched_memory
 from stages.errors import VocabularySizeError
 from stages.tokenizer.fairness import LanguageCounts, TextCounter
 from stages.tokenizer.parity import count_languages

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.merges import MISSING, Merges, find_merge, merges_of
+from stages.tokenizer.bpe.merging import MISSING, Merges, find_merge, merges_of
 
 
 class WholePieces(NamedTuple):

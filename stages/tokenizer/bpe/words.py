@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.merges import MISSING
-from stages.tokenizer.bpe.merging import LONGEST_WORD, WordScratch, merge_word
+from stages.tokenizer.bpe.merging import LONGEST_WORD, MISSING, WordScratch, merge_word
 from stages.tokenizer.bpe.remembered import (
     MOST_BYTES,
     Remembered,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.byte_model import byte_tables_of
+from stages.tokenizer.bpe.byte_level import byte_tables_of
 from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.extension.extended import Extension, fit_pieces
 from stages.tokenizer.extension.learning import (
@@ -28,12 +28,11 @@ from stages.tokenizer.extension.learning import (
     PieceLearner,
     PieceLimits,
     SymbolWords,
+    own_words,
 )
-from stages.tokenizer.extension.own_words import own_words
 from stages.tokenizer.huggingface_content import BYTE_OF, ReadFile, Writing, read_content, spelled_by
 from stages.tokenizer.sampling import MAX_PIECE_BYTES
-from stages.tokenizer.splitting.automaton import Splits
-from stages.tokenizer.splitting.matching import begin_text, next_piece
+from stages.tokenizer.splitting.automaton import Splits, begin_text, next_piece
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
 from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
 

@@ -8,7 +8,7 @@ from stages.errors import ConfigError
 from stages.tokenizer.existing import TokenizerKind
 from stages.tokenizer.extension.byte_level_bpe import ByteLevelBpe
 from stages.tokenizer.extension.extended import Extension
-from stages.tokenizer.extension.sentencepiece_bpe import SentencePieceBpe
+from stages.tokenizer.extension.sentencepiece_append import SentencePieceBpe
 from stages.tokenizer.extension.sentencepiece_unigram import SentencePieceUnigram
 from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
 

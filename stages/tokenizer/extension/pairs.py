@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.merges import mixed
+from stages.tokenizer.bpe.merging import mixed
 
 NOTHING = -1
 """No symbol, no place, no pair."""

@@ -1,20 +1,60 @@
-"""SentencePiece models as they are extended: their words, and the pieces that words give."""
+"""SentencePiece models as they are extended: their words, and the pieces that words give.
 
+Words as symbols: the ids that a tokenizer gives, and characters that it has no piece for.
+"""
+
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
-from stages.tokenizer.extension.learning import OldPieces, PieceLearner, PieceLimits
-from stages.tokenizer.extension.own_words import own_words
-from stages.tokenizer.extension.symbol_words import symbol_words
+from stages.tokenizer.extension.learning import (
+    OldPieces,
+    PieceLearner,
+    PieceLimits,
+    SymbolWords,
+    own_words,
+)
 from stages.tokenizer.extension.words import count_words, rules_of
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
 from stages.tokenizer.texts import Encoded, joined_texts
+
+EncodeParts = Callable[[Sequence[str]], list[NDArray[np.integer]]]
+"""Gives the ids of each of some parts of words, of which every character has a piece."""
+
+
+def symbol_words(
+    counts: Sequence[Mapping[str, int]], encode: EncodeParts, characters: Sequence[str], *, first: int
+) -> SymbolWords:
+    """Return words as symbols.
+
+    Args:
+        counts: how often each word stands in the text of each of L languages.
+        encode: gives the ids of parts of words.
+        characters: without a piece.
+        first: the symbol of the first of these.
+    """
+    words = sorted(set().union(*counts))
+    number_of = {character: first + n for n, character in enumerate(characters)}
+    cut = re.compile(f"([{''.join(map(re.escape, characters))}])") if characters else None
+    parts = [[word] if cut is None else [part for part in cut.split(word) if part] for word in words]
+    distinct = sorted({part for own in parts for part in own if part not in number_of})
+    ids = dict(zip(distinct, encode(distinct), strict=True))
+    ids |= {one: np.array([number], np.int32) for one, number in number_of.items()}
+    arrays = [
+        ids[own[0]] if len(own) == 1 else np.concatenate([ids[part] for part in own]) for own in parts
+    ]
+    sizes = np.fromiter(map(len, arrays), np.int64, len(arrays))
+    weights = np.array([[own.get(word, 0) for own in counts] for word in words], np.int64)
+    symbols = np.concatenate([np.empty(0, np.int32), *arrays]).astype(np.int32)
+    kept = sizes > 0
+    return SymbolWords(symbols, sizes[kept], weights.reshape(-1, len(counts))[kept])
+
 
 _INT32 = np.dtype(np.int32)
 _NEVER = (PieceType.UNKNOWN, PieceType.CONTROL, PieceType.BYTE)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from stages.comparing.classes import classes_of
-from stages.comparing.probes import bits_per_byte, linear_accuracy
+from stages.comparing.classes import bits_per_byte, classes_of, linear_accuracy
 from stages.comparing.questions import ask
 from stages.comparing.settings import IdCounts
 from stages.objectives.questions import Form

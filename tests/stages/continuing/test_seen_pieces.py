@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stages.continuing.seen import WINDOW, SeenPieces
+from stages.continuing.training import WINDOW, SeenPieces
 from stages.verify.rows import PADDING, LabelledRows
 from tests.campaign import examples
 

@@ -21,14 +21,21 @@ from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.steps import evidence
-from pipeline.steps.dedup import blocks as dedup
-from pipeline.steps.dedup import expand, pairs
+from pipeline.steps.dedup import edges as expand
+from pipeline.steps.dedup import hashing as pairs
 from pipeline.steps.dedup import resolve as resolving
+from pipeline.steps.dedup import runs as dedup
 from pipeline.steps.dedup import runs as dedup_runs
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import DigestPiece, RunDigests, cut_digests, find_exact
-from pipeline.steps.dedup.hashing import CandidateRun, HashingRecord, hash_candidates
-from pipeline.steps.dedup.pairs import PairRange, pairs_key, verify_pairs
+from pipeline.steps.dedup.hashing import (
+    CandidateRun,
+    HashingRecord,
+    PairRange,
+    hash_candidates,
+    pairs_key,
+    verify_pairs,
+)
 from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.dedup.runs import unit_runs

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.dedup import expand
-from pipeline.steps.dedup.contained import _counted
+from pipeline.steps.dedup import edges as expand
+from pipeline.steps.dedup.containment import _counted
 from stages.store.arrays import write_array
 
 DOCUMENTS, PIECES = 12, 5

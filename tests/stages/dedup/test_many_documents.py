@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.dedup.expand import PLAIN, PairCode, expanded, pair_code
+from pipeline.steps.dedup.edges import PLAIN, PairCode, expanded, pair_code
 from stages.dedup import survivors
 from stages.dedup.survivors import Edges, decide, link_repeats, settle_clusters, undecided
 from stages.errors import DataError

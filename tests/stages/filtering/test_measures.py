@@ -5,7 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.filtering.measures import MEASURED_CHARACTERS, TextMeasures, measure_text
+from stages.filtering.characters import MEASURED_CHARACTERS, TextMeasures, measure_text
 from tests.campaign import examples
 
 

@@ -7,10 +7,9 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError, DataError
 from stages.filtering.filter import Document, FilterConfig, Gone
-from stages.filtering.hosts import host_of
 from stages.filtering.table import filter_of
 from stages.filtering.url import UrlLists
-from stages.filtering.url_lists import hosts_of_line
+from stages.filtering.url_lists import host_of, hosts_of_line
 
 LISTS = {"domains": ("domains.txt",), "substrings": ("parts.txt",)}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stages.loading.descriptors import RESERVED, affordable
+from stages.loading.lru_cache import RESERVED, affordable
 from tests.stages.loading.test_dataset import EOS, write_dataset
 
 SHARDS = 40

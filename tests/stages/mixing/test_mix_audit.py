@@ -16,9 +16,9 @@ from stages.mixing.audit import CountedMix, add_classes, audit_mix
 from stages.mixing.audited import PackedClass
 from stages.mixing.classes import BINS, NO_WEIGHT, MixClass
 from stages.mixing.config import DatasetMix, SourceMix
-from stages.mixing.drawn import DrawnSource
 from stages.mixing.held import unheld_total
 from stages.mixing.later import LaterShare
+from stages.mixing.pools import DrawnSource
 from stages.mixing.windows import row_entries, sum_rows, sum_windows, window_positions
 
 ROWS = 4_000

@@ -11,9 +11,8 @@ from stages.errors import ConfigError
 from stages.mixing.audit import _tolerance
 from stages.mixing.classes import ClassCounts, ClassKey
 from stages.mixing.config import DatasetMix, SourceMix
-from stages.mixing.drawn import drawn_sources
 from stages.mixing.plan import plan_mix
-from stages.mixing.pools import ClassTokens, Pool, epochs_of, without_missing
+from stages.mixing.pools import ClassTokens, Pool, drawn_sources, epochs_of, without_missing
 
 
 def counts(source: str, *tokens: int, language: str = "en") -> ClassCounts:

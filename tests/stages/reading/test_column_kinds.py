@@ -7,7 +7,7 @@ from stages.errors import ConfigError
 from stages.reading.cells import _check
 from stages.reading.dialogue_cells import holds_messages
 from stages.reading.fields import _beside
-from stages.reading.json_numbers import loaded
+from stages.reading.kept_values import loaded
 from stages.reading.lines import Line
 from stages.reading.nested import find_fields
 from stages.reading.records import FieldsForFilters

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.faults import REPAIR, ContentError
-from stages.reading.json_file import JSON
 from stages.reading.json_values import json_values
+from stages.reading.jsonl import JSON
 from stages.reading.lines import Line
 from stages.reading.records import FieldMapping, RawDocument, Record
 

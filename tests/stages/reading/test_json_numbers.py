@@ -5,8 +5,7 @@ import json
 import orjson
 import pytest
 
-from stages.reading.json_numbers import exactly, loaded
-from stages.reading.kept_values import UNWRITABLE
+from stages.reading.kept_values import UNWRITABLE, exactly, loaded
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import pytest
 from stages.reading.arrow import ARROW
 from stages.reading.delimited import CSV, TSV
 from stages.reading.html import HTML
-from stages.reading.json_file import JSON
-from stages.reading.jsonl import JSON_LINES
+from stages.reading.jsonl import JSON, JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, StreamReader, TextSplit
 from stages.reading.source_code import ALL_CODE_ENDINGS

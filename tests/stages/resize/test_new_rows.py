@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from stages.errors import DataError
-from stages.resize.new_rows import Growth, Resized, resized
+from stages.resize.new_rows import ARRAYS, Growth, Raw, Resized, from_floats, resized, to_floats
 from stages.resize.row_method import RowMethod
-from stages.resize.stored import ARRAYS, Raw, from_floats, to_floats
 
 OLD, ROWS, AFTER, CHANNELS = 50, 52, 64, 24
 TORCH = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

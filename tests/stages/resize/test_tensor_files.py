@@ -12,9 +12,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from stages.errors import FormatError
-from stages.resize.new_rows import Resized
+from stages.resize.new_rows import Resized, TensorFile
 from stages.resize.safetensors_file import SafetensorsFile
-from stages.resize.tensor_file import TensorFile
 from stages.resize.torch_file import TorchFile
 
 TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

@@ -2,7 +2,7 @@
 
 from itertools import chain, pairwise
 
-from stages.tokenizer.blocks import BLOCKS
+from stages.tokenizer.coverage import BLOCKS
 
 INNER = {0x7E, 0xA0, 0x2027, 0x205E, 0xD7A3}
 """Ends without the controls beside them, and that of Hangul syllables, which is within a column."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from stages.tokenizer.bpe import encoder as bpe_encoder
 from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.bpe.merging import LONGEST_WORD
-from stages.tokenizer.bpe.model import tables_of
+from stages.tokenizer.bpe.tables import tables_of
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import SentencePieceModel, varint

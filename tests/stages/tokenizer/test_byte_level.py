@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from stages.tokenizer.bpe import encoder as bpe_encoder
-from stages.tokenizer.bpe.byte_model import byte_tables_of
+from stages.tokenizer.bpe.byte_level import byte_tables_of
 from stages.tokenizer.bpe.merging import LONGEST_WORD
 from stages.tokenizer.huggingface_file import HuggingFaceFile
 from stages.tokenizer.texts import joined_texts

@@ -27,16 +27,15 @@ from stages.tokenizer.extension.learning import (
     PieceLearner,
     PieceLimits,
     SymbolWords,
+    own_words,
 )
-from stages.tokenizer.extension.own_words import own_words
 from stages.tokenizer.extension.pairs import PairTable, merge_pair, pair_table
 from stages.tokenizer.extension.sentencepiece_append import append_pieces, scores_below
 from stages.tokenizer.extension.words import WordRules, count_words, rules_of
-from stages.tokenizer.proof import prove
+from stages.tokenizer.proof import prove, untouched
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
 from stages.tokenizer.texts import joined_ids
-from stages.tokenizer.untouched import untouched
 from tests.conftest import bundled_lines
 from tests.stages.tokenizer.existing_files import changed, data_of, kind_of_file, texts
 

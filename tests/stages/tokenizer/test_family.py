@@ -7,8 +7,8 @@ the default is that or the file does not tell.
 import pytest
 
 from stages.errors import FormatError
-from stages.tokenizer.family import framing_offer
 from stages.tokenizer.framing import FrameIds
+from stages.tokenizer.post_processor import framing_offer
 from stages.tokenizer.roles import Described, SpecialPieces, find_roles
 
 LLAMA = {"<s>": 1, "</s>": 2}

@@ -18,8 +18,12 @@ import shardmill
 from pipeline.cli import app
 from pipeline.run_file.config import RunFile
 from pipeline.tools.tokenizer import export as tokenizer_export
-from pipeline.tools.tokenizer.export import OpenedTokenizer, export_tokenizer, opened_tokenizer
-from pipeline.tools.tokenizer.export_tables import TokenizerExport
+from pipeline.tools.tokenizer.export import (
+    OpenedTokenizer,
+    TokenizerExport,
+    export_tokenizer,
+    opened_tokenizer,
+)
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.framing import FrameIds, Framing, trained_ids

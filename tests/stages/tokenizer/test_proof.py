@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.tokenizer.blocks import BLOCKS, characters_of
+from stages.tokenizer.coverage import BLOCKS, characters_of
 from stages.tokenizer.existing import ExistingTokenizer, existing_tokenizer
-from stages.tokenizer.proof import CHECKS, ROUND_TRIP, ProofResult, coverage, prove
+from stages.tokenizer.proof import CHECKS, ROUND_TRIP, ProofResult, coverage, prove, untouched
 from stages.tokenizer.stress import SPECIAL_PIECES, random_strings, stress_texts
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
-from stages.tokenizer.untouched import untouched
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file
 from tests.stages.tokenizer.test_existing import controls, tokenizer_of
 

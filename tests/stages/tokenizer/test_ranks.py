@@ -19,9 +19,8 @@ from stages.errors import ConfigError, FormatError
 from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.framing import FrameIds
 from stages.tokenizer.huggingface_content import BYTE_OF
-from stages.tokenizer.ranks.byte_level_file import RankedPieces, byte_level_file
+from stages.tokenizer.ranks.byte_level_file import RankedPieces, byte_level_file, merges_of_ranks
 from stages.tokenizer.ranks.encodings import ENCODINGS, TiktokenConfig
-from stages.tokenizer.ranks.merges import merges_of_ranks
 from stages.tokenizer.ranks.tiktoken import read_tiktoken
 from stages.tokenizer.recognised import tokenizer_file
 from stages.tokenizer.roles import SpecialPieces, find_roles

@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
-from stages.tokenizer.splitting.automaton import Splits
+from stages.tokenizer.splitting.automaton import Splits, begin_text, next_piece
 from stages.tokenizer.splitting.characters import kinds_of
-from stages.tokenizer.splitting.matching import begin_text, next_piece
 from stages.tokenizer.splitting.pattern import Characters
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
 from stages.tokenizer.texts import joined_texts

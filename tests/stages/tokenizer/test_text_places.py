@@ -15,10 +15,10 @@ import sentencepiece
 import tokenizers
 
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
-from stages.tokenizer.huggingface_places import placed
+from stages.tokenizer.huggingface_content import placed
 from stages.tokenizer.markup import MarkupEncoder, Sections
-from stages.tokenizer.places import EVERY, Before, TextPlace
 from stages.tokenizer.roles import SpecialPieces, find_roles
+from stages.tokenizer.texts import EVERY, Before, TextPlace
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file, model_of, texts
 
 META = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}

@@ -10,9 +10,9 @@ from stages.tokenizer.coverage import CharacterCounts, required_characters
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_pieces
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
 from stages.tokenizer.sentencepiece_training import sentencepiece_parts, train_sentencepiece
-from stages.tokenizer.space_runs import UNITS
 from stages.tokenizer.train import TRAINERS, TrainConfig, train_model
 from stages.tokenizer.train_config import TokenizerModel
+from stages.tokenizer.vocabulary_policy import UNITS
 
 WORDS = "low lower lowest new newer newest wide wider widest\n"
 LETTERS = "".join(sorted({*WORDS, *"zqvx"} - {" "}))

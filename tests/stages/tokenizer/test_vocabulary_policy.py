@@ -18,9 +18,9 @@ from stages.tokenizer.framing import Framing, are_own, trained_ids
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.sentencepiece_file import describe_sentencepiece
-from stages.tokenizer.space_runs import UNITS, spelled_runs, with_units
 from stages.tokenizer.special import num_reserved, special_pieces
 from stages.tokenizer.train import TrainConfig, train_model
+from stages.tokenizer.vocabulary_policy import UNITS, spelled_runs, with_units
 from tests.stages.tokenizer.existing_files import texts
 
 CODE = """\

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stages.tokenizer.words import starts_of_spelled, word_starts
+from stages.tokenizer.sentences import starts_of_spelled, word_starts
 
 BEGIN = ["▁The", "▁", "▁▁x", ",", "\n", "_x", "猫", "ไ", "<mask>"]
 GO_ON = ["ck", "é", "7", "\u0301", "д"]

@@ -18,7 +18,7 @@ from stages.objectives.mlm import MaskedLM, Selection, mask_tokens
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.table import widths_of
 from stages.objectives.vocabulary import vocabulary_of
-from stages.verify.labels import label_findings, num_epochs
+from stages.verify.drawn import label_findings, num_epochs
 from tests.stages.objectives.built_rows import shown
 
 SPECIAL = {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "cls": 4, "mask": 5}

@@ -8,8 +8,8 @@ from stages.packing.best_fit import pack_best_fit
 from stages.packing.sections import learned_sections
 from stages.ragged import Ragged, ragged_of
 from stages.store.manifest import SEGMENT_COLUMNS
-from stages.verify.loss_mask import check_loss_mask
 from stages.verify.mechanics import SegmentedRows
+from stages.verify.row_frames import check_loss_mask
 from tests.campaign import examples
 
 SIZES = [[3, 4], [2], [9, 1, 5], [1, 1]]

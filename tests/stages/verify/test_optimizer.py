@@ -6,14 +6,14 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from stages.verify.optimizer import AdamW
+from stages.verify.training import AdamW
 
 RATES = [0.01, 0.02, 0.005, 0.0, 0.01, 0.003]
 IMPORTS = """
 import sys
 import torch
 from stages.verify.model import reproducible
-from stages.verify.optimizer import AdamW
+from stages.verify.training import AdamW
 weight = torch.nn.Parameter(torch.ones(3))
 with reproducible("cpu"):
     optimizer = AdamW([weight])

@@ -6,9 +6,9 @@ from contests import Contest, Way
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives import fim as plain
-from stages.objectives.fim import FIM, GROWTH, restore_fim
-from stages.objectives.kernels.fim import fill_in_middle
+from stages.objectives.fim import config as plain
+from stages.objectives.fim.config import FIM, GROWTH, restore_fim
+from stages.objectives.fim.kernel import fill_in_middle
 from stages.objectives.kernels.noise import draw_block, stream_words
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of

@@ -9,8 +9,8 @@ from contests import Contest, Way
 from fim_kernels import LENGTH, packed
 from numpy.typing import NDArray
 
-from stages.objectives.fim import FIM
-from stages.objectives.fim_characters import GROWTH, Spelling, check_text, fill_in_text
+from stages.objectives.fim.characters import GROWTH, Spelling, check_text, fill_in_text
+from stages.objectives.fim.config import FIM
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard

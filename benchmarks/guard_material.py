@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pipeline.steps.shard.merge import MergedGroup, MixFlow
 from stages.cleaning.text import clean_text
 from stages.ledger import Tally, tally_of
-from stages.objectives.objective import Objective
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.table import component_widths, components_of, traits_of, widths_of
+from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.layout import Layout

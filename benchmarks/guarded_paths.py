@@ -23,16 +23,16 @@ from stages.filtering.length import LengthFilter, length_verdict
 from stages.findings import Finding
 from stages.identity import document_id, utf8_digest
 from stages.loading.dataset import open_dataset
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_columns
-from stages.objectives.fim import FIM
+from stages.objectives.fim.config import FIM
 from stages.objectives.laws.shown import ShardContext, ShownRows
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.objective import Objective
+from stages.objectives.mlm.config import MaskedLM
 from stages.objectives.rows import segment_starts
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.span_corruption.config import SpanCorruption
 from stages.objectives.table import traits_of
-from stages.objectives.ul2 import UL2
+from stages.objectives.traits import Objective
+from stages.objectives.ul2.kind import UL2
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.layout import shuffle_rows

@@ -24,10 +24,10 @@ from contests import Contest, Way, hold, markdown
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives import mlm as plain
-from stages.objectives.kernels import mlm as compiled
 from stages.objectives.kernels.scratch import draw_blocks, draw_leading, kernel_rows
-from stages.objectives.mlm import MaskedLM, Selection
+from stages.objectives.mlm import config as plain
+from stages.objectives.mlm import kernel as compiled
+from stages.objectives.mlm.config import MaskedLM, Selection
 from stages.objectives.rows import IGNORED, Columns, StoredRows, single_segments
 from stages.objectives.vocabulary import vocabulary_of
 

@@ -27,7 +27,7 @@ from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.laws.draws import LIMIT, LawResult
 from stages.objectives.laws.shown import ShardContext, ShownRows
-from stages.objectives.objective import Objective
+from stages.objectives.traits import Objective
 from stages.pieces import Pieces
 from stages.store.manifest import read_manifest
 from stages.tokenizer.encode import Tokenizer

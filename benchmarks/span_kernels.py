@@ -25,11 +25,11 @@ from contests import Contest, Way, hold, markdown
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives import span_corruption as plain
-from stages.objectives.kernels import span_corruption as compiled
 from stages.objectives.kernels.noise import fill_draws, stream_words
 from stages.objectives.rows import Columns, StoredRows, single_segments
-from stages.objectives.span_corruption import SpanCorruption, corrupted_lengths, noise_spans
+from stages.objectives.span_corruption import config as plain
+from stages.objectives.span_corruption import kernel as compiled
+from stages.objectives.span_corruption.config import SpanCorruption, corrupted_lengths, noise_spans
 from stages.objectives.vocabulary import vocabulary_of
 from stages.seeding import Tag
 

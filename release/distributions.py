@@ -34,7 +34,7 @@ DATA = {
     "shardmill/py.typed",
     "stages/py.typed",
 }
-"""Files of the wheel that are no code; the report's templates are listed where they lie."""
+"""Files of the wheel that are no code; templates of pages are listed where they lie."""
 MAX_WHEEL, MAX_SDIST = 2 << 20, 2 << 20
 """Bytes; the bundled corpus alone has 3 MB."""
 OPEN = """
@@ -60,7 +60,7 @@ def build(folder: Path, *, isolated: bool = True) -> tuple[Path, Path]:
 def expected_files(root: Path = ROOT) -> set[str]:
     """Return the files that the wheel must have beside its metadata: all code, and the data it reads."""
     code = (path for name in PACKAGES for path in (root / name).rglob("*.py"))
-    templates = (root / "pipeline" / "report" / "templates").glob("*.j2")
+    templates = (root / "pipeline").rglob("templates/*.j2")
     return {path.relative_to(root).as_posix() for path in (*code, *templates)} | DATA
 
 

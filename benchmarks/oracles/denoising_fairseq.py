@@ -38,9 +38,9 @@ from chi_square import Report, numbered
 from loading import run_file, stand_in
 from numpy.typing import NDArray
 
-from stages.objectives.bart import BART, budget, poisson_thresholds, span_lengths
-from stages.objectives.kernels.bart import add_noise
-from stages.objectives.permuted_sentences import permute_and_add_noise
+from stages.objectives.bart.config import BART, budget, poisson_thresholds, span_lengths
+from stages.objectives.bart.kernel import add_noise
+from stages.objectives.bart.permuted_sentences import permute_and_add_noise
 from stages.objectives.rows import StoredRows, Widths, single_segments
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard

@@ -30,10 +30,10 @@ from chi_square import Report, numbered
 from loading import run_file, stand_in
 from numpy.typing import NDArray
 
-from stages.objectives.fim import FIM, GROWTH
-from stages.objectives.fim_characters import GROWTH as TEXT_GROWTH
-from stages.objectives.fim_characters import Spelling, fill_in_text
-from stages.objectives.kernels.fim import fill_in_middle
+from stages.objectives.fim.characters import GROWTH as TEXT_GROWTH
+from stages.objectives.fim.characters import Spelling, fill_in_text
+from stages.objectives.fim.config import FIM, GROWTH
+from stages.objectives.fim.kernel import fill_in_middle
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard

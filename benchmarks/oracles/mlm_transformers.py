@@ -22,8 +22,8 @@ from transformers import (  # of an environment of its own
     PreTrainedTokenizerFast,
 )
 
-from stages.objectives.kernels.mlm import mask_tokens
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.mlm.config import MaskedLM
+from stages.objectives.mlm.kernel import mask_tokens
 from stages.objectives.rows import IGNORED, StoredRows, single_segments
 from stages.objectives.vocabulary import vocabulary_of
 

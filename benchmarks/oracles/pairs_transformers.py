@@ -33,9 +33,9 @@ from transformers import (  # of an environment of its own
     TextDatasetForNextSentencePrediction,
 )
 
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.mlm.config import MaskedLM
 from stages.objectives.rows import StoredRows
-from stages.objectives.sentence_pairs import ENDS, NextSentence, make_pairs, pair_widths
+from stages.objectives.sentence_pairs.config import ENDS, NextSentence, make_pairs, pair_widths
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.pairs import PairRules, pack_pairs

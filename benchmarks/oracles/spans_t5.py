@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 from t5.data import preprocessors
 
 from stages.errors import ConfigError, FormatError
-from stages.objectives.kernels.prefix_lm import split_prefixes
-from stages.objectives.kernels.span_corruption import corrupt_spans
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.prefix_lm.config import PrefixLM
+from stages.objectives.prefix_lm.kernel import split_prefixes
 from stages.objectives.rows import StoredRows, Widths, single_segments
-from stages.objectives.span_corruption import (
+from stages.objectives.span_corruption.config import (
     SpanCorruption,
     noise_spans,
     refuse_sentinels,
     span_lengths,
 )
+from stages.objectives.span_corruption.kernel import corrupt_spans
 from stages.objectives.vocabulary import vocabulary_of
 
 IDS = {"unk": 0, "bos": 1, "eos": 2, "pad": 3, **{f"sentinel_{n}": 4 + n for n in range(256)}}

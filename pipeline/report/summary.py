@@ -18,9 +18,9 @@ from pipeline.report.content import (
     SplitContent,
     VerdictContent,
 )
-from pipeline.report.drops import shown_place
 from pipeline.report.evidence import add_evidence, joined_warning
 from pipeline.report.fairness import fairness_of
+from pipeline.report.flow import shown_place
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
 from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page

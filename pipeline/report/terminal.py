@@ -17,9 +17,9 @@ from pipeline.report.content import (
     SplitContent,
     VerdictContent,
 )
-from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.evidence import evidence_lines, joined_in
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
+from pipeline.report.flow import SHOWN, example_drops
 from pipeline.report.mixes import mix_lines
 from pipeline.report.packing import by_source
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from pipeline.run_file.source import plain_name
 from stages.config import Config
 from stages.mixing.config import DatasetMix
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.table import AnyObjective, traits_of
 from stages.packing.layout import PackingConfig
 

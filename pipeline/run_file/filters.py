@@ -26,7 +26,7 @@ from stages.dedup.encoders import require_encoder
 from stages.errors import ConfigError
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import filter_of
-from stages.objectives.generated import DECLARED, undeclared
+from stages.objectives.electra.generated import DECLARED, undeclared
 from stages.tokenizer.special import special_pieces
 from stages.tokenizer.train import TrainConfig
 

@@ -19,8 +19,8 @@ from pipeline.run_file.dataset import Dataset
 from pipeline.run_file.source import Source
 from stages.mixing.config import DatasetMix, Mix, SourceMix
 from stages.objectives.kind import no_layout_of_its_own
-from stages.objectives.objective import Objective
 from stages.objectives.table import kind_of, traits_of
+from stages.objectives.traits import Objective
 
 
 def with_whole_mixes(content: Any) -> Any:

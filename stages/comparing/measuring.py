@@ -16,8 +16,8 @@ from stages.comparing.questions import ask
 from stages.comparing.settings import Compared, CompareSettings, IdCounts, Memorised
 from stages.comparing.texts import Beginning, Chosen, Texts
 from stages.loading.dataset import ShardDataset
-from stages.objectives.questions import Form
 from stages.objectives.table import questions_of
+from stages.objectives.traits import Form
 from stages.objectives.vocabulary import Vocabulary
 from stages.tokenizer.framing import BEGIN
 from stages.verify.learning import measured_loss

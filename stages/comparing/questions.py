@@ -1,6 +1,6 @@
 """Questions: one token of a text, asked for in the form that a model has learned to answer.
 
-The forms are drawn in `stages.objectives.questions`. All models answer the same questions, so that what
+The forms are drawn in `stages.objectives.traits`. All models answer the same questions, so that what
 they know of a text can be compared; what no row of an objective asks is not asked of its models.
 
 Axes: Q questions, L tokens.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.comparing.texts import Beginning
-from stages.objectives.questions import Form
+from stages.objectives.traits import Form
 from stages.objectives.vocabulary import Vocabulary
 from stages.tokenizer.framing import BEGIN
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows

@@ -1,6 +1,6 @@
 """Packed rows filled in straight from a shard's mapping: what the plain functions give, compiled.
 
-    fill_causal    stages.objectives.clm.label_causally
+    fill_causal    stages.objectives.clm.config.label_causally
     fill_segments  stages.loading.segments.dense_segments
 
 Six passes over memory and a hundred calls of numpy less a batch; see docs/benchmarks.md. Each fills rows

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, Restored, StoredRows
+from stages.objectives.traits import Objective
 from stages.seeding import threshold
 
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from stages.errors import FormatError
 from stages.objectives.components import draw_by_component, restore_by_component
 from stages.objectives.material import Material
-from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, Restored, StoredRows, Widths, lengths_without_eos
 from stages.objectives.table import components_of, kind_of, traits_of
-from stages.objectives.traits import TARGETS
+from stages.objectives.traits import TARGETS, Objective
 from stages.objectives.vocabulary import Vocabulary
 
 

@@ -25,10 +25,8 @@ from stages.objectives.laws.rows import Broken
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.learning import LearningSettings
 from stages.objectives.material import Material
-from stages.objectives.objective import Objective
-from stages.objectives.questions import Questions
 from stages.objectives.rows import Columns, Restored, StoredRows, Widths
-from stages.objectives.traits import Traits
+from stages.objectives.traits import Objective, Questions, Traits
 from stages.objectives.vocabulary import Vocabulary
 from stages.packing.layout import Layout
 from stages.ragged import Ragged

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from stages.objectives.fim_characters import Spelling
-from stages.objectives.generated import Generate
+from stages.objectives.electra.generated import Generate
+from stages.objectives.fim.characters import Spelling
 from stages.objectives.whole_shard import WholeShard
 
 

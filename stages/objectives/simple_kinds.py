@@ -2,16 +2,16 @@
 
 from typing import Never
 
+from stages.objectives.bart.kind import DENOISING
+from stages.objectives.clm.kind import CLM
+from stages.objectives.electra.kind import ELECTRA
+from stages.objectives.fim.kind import FILL_IN_MIDDLE
 from stages.objectives.kind import Kind
-from stages.objectives.kinds.bart import DENOISING
-from stages.objectives.kinds.clm import CLM
-from stages.objectives.kinds.electra import ELECTRA
-from stages.objectives.kinds.fim import FILL_IN_MIDDLE
-from stages.objectives.kinds.mlm import MLM
-from stages.objectives.kinds.prefix_lm import PREFIX_LM
-from stages.objectives.kinds.sentence_pairs import NEXT_SENTENCE, SENTENCE_ORDER
-from stages.objectives.kinds.simcse import SIMCSE
-from stages.objectives.kinds.span_corruption import SPAN_CORRUPTION
+from stages.objectives.mlm.kind import MLM
+from stages.objectives.prefix_lm.kind import PREFIX_LM
+from stages.objectives.sentence_pairs.kind import NEXT_SENTENCE, SENTENCE_ORDER
+from stages.objectives.simcse.kind import SIMCSE
+from stages.objectives.span_corruption.kind import SPAN_CORRUPTION
 
 SIMPLE_KINDS: tuple[Kind[Never], ...] = (
     DENOISING,

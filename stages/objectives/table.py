@@ -15,13 +15,11 @@ from stages.config import one_of
 from stages.errors import ConfigError, FormatError
 from stages.objectives.components import WeightedObjective, choose_by_weight
 from stages.objectives.kind import Composite, Kind, RowTally
-from stages.objectives.kinds.mixture import MIXTURE
-from stages.objectives.kinds.ul2 import DENOISERS
-from stages.objectives.objective import Objective
-from stages.objectives.questions import Questions
+from stages.objectives.mixture.kind import MIXTURE
 from stages.objectives.rows import Widths
 from stages.objectives.simple_kinds import SIMPLE_KINDS
-from stages.objectives.traits import Traits
+from stages.objectives.traits import Objective, Questions, Traits
+from stages.objectives.ul2.kind import DENOISERS
 from stages.objectives.vocabulary import Vocabulary
 from stages.packing.layout import PackingConfig
 from stages.packing.strategies import PACKINGS

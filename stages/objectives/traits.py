@@ -1,6 +1,26 @@
-"""Traits: what follows from an objective's config for the layout, the loader, the trainer and verify."""
+"""Traits: what follows from an objective's config for the layout, the loader, the trainer and verify.
+
+The forms of a question about one token of a text, in which a model has learned to answer.
+
+    text          The quick brown fox jumps              the token asked for: brown
+
+                  continuation                           cloze
+    next          The quick -> brown
+    prefix        The quick -> brown                     (the quick is read both ways)
+    rest          The quick </s> => brown
+    mask          The quick <mask>                       The quick <mask> fox jumps
+    span          The quick <X> </s> => <X> brown        The quick <X> fox jumps </s> => <X> brown
+    middle                                               <PRE> The quick <SUF> fox jumps <MID> -> brown
+
+`->` is the next position, `=>` the decoder.
+
+The base of every objective's config.
+"""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+from stages.config import Config
 
 TARGETS, PAIRS = "targets", "pairs"
 """The label conventions of encoder-decoders, and of views that belong together."""
@@ -64,3 +84,31 @@ class Traits:
     def form(self) -> str:
         """row, if any epoch can be drawn from a row and what stands beside it; else materialised."""
         return "materialised" if self.written_for else "row"
+
+
+class Form(StrEnum):
+    """How a model is asked for a token."""
+
+    NEXT = "next"
+    PREFIX = "prefix"
+    REST = "rest"
+    MASK = "mask"
+    SPAN = "span"
+    MIDDLE = "middle"
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The forms that an objective's models know; None: no row of the objective asks so."""
+
+    continuation: Form | None = None
+    """What comes next."""
+    cloze: Form | None = None
+    """What stood there."""
+
+
+class Objective(Config):
+    """What is learned from rows: the settings of one kind of objective."""
+
+    kind: str
+    """Names the objective."""

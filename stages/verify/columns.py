@@ -12,12 +12,12 @@ import numpy as np
 
 from stages.findings import Finding
 from stages.objectives.laws.draws import Draws, LawResult
-from stages.objectives.laws.mixture import count_documents
 from stages.objectives.laws.rows import LAWS
 from stages.objectives.laws.shown import ShownRows
-from stages.objectives.objective import Objective
+from stages.objectives.mixture.kind import count_documents
 from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.table import components_of, kind_of, weighted_components
+from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary
 
 IDS = ("input_ids", "decoder_input_ids", "original_ids")

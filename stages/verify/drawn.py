@@ -24,9 +24,9 @@ from stages.findings import Finding
 from stages.objectives.drawing import draw_material, draw_plainly, matches
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.material import Material
-from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.table import tally_of, traits_of
+from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.columns import ColumnTally, count_outside
 

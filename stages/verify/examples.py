@@ -28,9 +28,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.objective import Objective
 from stages.objectives.table import components_of, traits_of
-from stages.objectives.traits import PAIRS, TARGETS
+from stages.objectives.traits import PAIRS, TARGETS, Objective
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 

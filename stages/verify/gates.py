@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from stages.objectives.learning import LearningConfig, LearningSettings
-from stages.objectives.objective import Objective
 from stages.objectives.table import components_of, kind_of
+from stages.objectives.traits import Objective
 
 
 def settings_of(objective: Objective, config: LearningConfig) -> LearningSettings:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.loading.dataset import ShardDataset
-from stages.objectives.fim import fim_ids
+from stages.objectives.fim.config import fim_ids
 from stages.objectives.learning import LearningSettings
 from stages.objectives.table import traits_of
 from stages.objectives.traits import Traits

@@ -19,9 +19,9 @@ from stages.loading.dataset import open_dataset
 from stages.objectives.kind import nothing_drawn
 from stages.objectives.laws.draws import Draws
 from stages.objectives.laws.shown import ShownRows
-from stages.objectives.objective import Objective
 from stages.objectives.rows import IGNORED, Columns
 from stages.objectives.table import KINDS, components_of, kind_of, read_objective
+from stages.objectives.traits import Objective
 from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
 from stages.tokenizer.special import special_ids

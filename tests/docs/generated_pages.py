@@ -33,9 +33,9 @@ from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.filtering.table import FILTERS
 from stages.mixing.config import DatasetMix, Mix, SourceMix
 from stages.mixing.placement import ValidationConfig
-from stages.objectives.fim import FIMRates
+from stages.objectives.fim.config import FIMRates
 from stages.objectives.learning import LearningConfig
-from stages.objectives.mixture import Component
+from stages.objectives.mixture.kind import Component
 from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn

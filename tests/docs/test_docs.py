@@ -25,8 +25,8 @@ from stages.export.table import FORMATS
 from stages.export.texts import TEXT_FORMATS
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS
-from stages.objectives.objective import Objective
 from stages.objectives.table import KINDS
+from stages.objectives.traits import Objective
 from stages.store import manifest
 from tests.called import called, printed_by, script_called
 from tests.campaign import FULL

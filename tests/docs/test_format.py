@@ -21,14 +21,14 @@ from stages.decontamination import tables
 from stages.identity import document_id
 from stages.loading.dealt import DealtOrder, DealtRows
 from stages.loading.order import MAX_SORTED, shuffled
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_material, draw_plainly
-from stages.objectives.fim_characters import Spelling
+from stages.objectives.fim.characters import Spelling
 from stages.objectives.material import Material
 from stages.objectives.rows import IGNORED, StoredRows, Widths
-from stages.objectives.span_corruption import SpanCorruption, span_lengths
+from stages.objectives.span_corruption.config import SpanCorruption, span_lengths
 from stages.objectives.table import KINDS, component_widths, read_objective, traits_of
-from stages.objectives.ul2 import UL2, denoisers
+from stages.objectives.ul2.kind import UL2, denoisers
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit

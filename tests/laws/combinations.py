@@ -16,8 +16,8 @@ from stages.cleaning.text import clean_text
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS as ALL_FILTERS
 from stages.filtering.table import filter_of
-from stages.objectives.objective import Objective
 from stages.objectives.table import read_objective, special_names, traits_of
+from stages.objectives.traits import Objective
 from stages.packing.strategies import PACKINGS
 from stages.reading.table import endings_of
 from stages.tokenizer.framing import Framing, Preset

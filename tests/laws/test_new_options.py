@@ -26,9 +26,9 @@ from pipeline.steps.verify.settings import Settings, check_declared
 from stages.config import Config, one_of
 from stages.errors import FormatError
 from stages.objectives import table
-from stages.objectives.clm import CausalLM
-from stages.objectives.objective import Objective
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.table import KINDS, read_objective
+from stages.objectives.traits import Objective
 from stages.packing.layout import PackingConfig
 from stages.store.manifest import Manifest
 from tests.material.fault_material import OBJECTIVES

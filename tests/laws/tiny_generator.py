@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.generated import Generate
-from stages.objectives.mlm import Positions
+from stages.objectives.electra.generated import Generate
+from stages.objectives.mlm.config import Positions
 from stages.objectives.vocabulary import Vocabulary
 
 _LEVELS = 11

@@ -17,7 +17,7 @@ from stages.loading import dataset as loader
 from stages.loading.mapped import ShardRows
 from stages.loading.order import EpochOrder
 from stages.loading.split_reader import SplitReader
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.kind import Draw, Kind
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from tests.material.fault_copies import NUMBER, SPLIT, Array, Copy, NoPlaceError

@@ -25,9 +25,8 @@ from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings
 from stages.loading.mapped import vocabulary_for
 from stages.loading.split_reader import SplitReader
-from stages.objectives.objective import Objective
 from stages.objectives.table import read_objective, traits_of
-from stages.objectives.traits import Traits
+from stages.objectives.traits import Objective, Traits
 from stages.objectives.vocabulary import Vocabulary
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn

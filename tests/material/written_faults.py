@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from stages.objectives.fim import fim_ids
+from stages.objectives.fim.config import fim_ids
 from stages.objectives.rows import IGNORED
 from stages.store.drawn import DRAWN_NAME
 from tests.material.described_faults import other_objective

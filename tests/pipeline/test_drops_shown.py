@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.report.drops import SHOWN, example_drops, shown_place
+from pipeline.report.flow import SHOWN, example_drops, shown_place
 from pipeline.report.terminal import print_report
 from stages.reading.reader import TextSplit
 from tests.conftest import run_small

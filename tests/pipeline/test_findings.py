@@ -36,7 +36,7 @@ from pipeline.steps.verify.check import (
 )
 from pipeline.steps.verify.settings import Settings, check_settings
 from stages.errors import DataError
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn
 from stages.store.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, read_manifest, write_manifest

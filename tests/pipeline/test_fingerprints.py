@@ -21,7 +21,7 @@ from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS
 from stages.config import Config, changed_settings
 from stages.filtering.table import FILTERS
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.learning import LearningSettings
 from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig

@@ -29,7 +29,7 @@ from pipeline.steps.verify.settings import Settings
 from stages.export.rows import row_notes
 from stages.export.source import open_source
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, write_manifest
 from tests.conftest import bundled_lines, digests
 from tests.laws.tiny_run import tiny_run

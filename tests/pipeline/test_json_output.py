@@ -42,7 +42,7 @@ PRINTED_OTHERWISE = {
     "pipeline.report.status.print_status",
     "pipeline.report.terminal.print_plan",
     "pipeline.tools.tokenizer.export.print_export",
-    "pipeline.tools.tokenizer.resize.print_resizing",
+    "pipeline.tools.tokenizer.resize_tables.print_resizing",
     "pipeline.tools.tokenizer.verify.print_proof",
 }
 """They make JSON of what they are given; tests of their commands look at it."""

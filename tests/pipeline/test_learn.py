@@ -14,9 +14,9 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.verify.step import LearningCheck, learn
 from stages.errors import FormatError
 from stages.loading.dataset import open_dataset
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.learning import LearningConfig
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.mlm.config import MaskedLM
 from stages.verify.gates import settings_of
 from stages.verify.rows import NO_LABEL, LabelledRows
 from stages.verify.slices import learning_slices, own_labels, spread_rows

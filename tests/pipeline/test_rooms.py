@@ -1,8 +1,16 @@
 """What the rooms of the pipeline promise: each imports those below it and no other."""
 
 import ast
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from tests.laws.tiny_run import TINY, write_tiny_corpus
 
 PIPELINE = Path(__file__).resolve().parents[2] / "pipeline"
 ROOMS = (
@@ -63,3 +71,35 @@ def test_only_the_command_line_imports_tools() -> None:
 
 def test_tools_import_each_other_only_where_the_table_says_why() -> None:
     assert set(arrows(PIPELINE / "tools")) == OF_TOOLS.keys()
+
+
+@pytest.mark.slow
+def test_without_the_tools_a_run_is_made_verified_looked_at_and_opened(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(PIPELINE, tree / "pipeline", ignore=shutil.ignore_patterns("tools"))
+    for name in ("stages", "shardmill"):  # with their compiled code
+        (tree / name).symlink_to(PIPELINE.parent / name)
+    write_tiny_corpus(tmp_path / "corpus")
+    (tmp_path / "corpus" / "run.toml").write_text(TINY, encoding="utf-8")
+
+    def called(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-P", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "200"},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    shardmill = ("-m", "pipeline.main")
+    assert "run " in called(*shardmill, "run", "corpus/run.toml", "--output", "run", "--workers", "0")
+    assert "verify mlm: PASS" in called(*shardmill, "verify", "run", "--workers", "0", "--quiet")
+    assert "shard-mlm" in called(*shardmill, "status", "run")
+    opened = "import shardmill; print(len(shardmill.open_dataset('run/datasets/mlm')))"
+    assert int(called("-c", opened)) > 10
+    commands = called(*shardmill, "--help").partition("Commands:")[2].splitlines()
+    left = ["plan", "run", "status", "verify", "inspect", "schema"]
+    assert [line.split()[0] for line in commands if line.strip()] == left

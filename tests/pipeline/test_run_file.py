@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file
 from stages.errors import ConfigError
-from stages.objectives.clm import CausalLM
-from stages.objectives.mlm import MaskedLM, Selection
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.clm.config import CausalLM
+from stages.objectives.mlm.config import MaskedLM, Selection
+from stages.objectives.span_corruption.config import SpanCorruption
 from stages.tokenizer.special import NUM_SENTINELS
 from tests.campaign import examples
 from tests.stages.objectives.test_span_counts import counts, longest_body

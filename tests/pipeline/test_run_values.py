@@ -8,7 +8,7 @@ from pipeline.commands import api
 from pipeline.run_file.config import RunFile
 from stages.errors import ConfigError
 from stages.filtering.length import Length
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.mlm.config import MaskedLM
 
 
 def test_an_objective_and_a_filter_that_are_values_keep_their_kind() -> None:

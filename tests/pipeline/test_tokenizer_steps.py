@@ -43,7 +43,7 @@ from pipeline.steps.verify.settings import Settings
 from stages.errors import ConfigError
 from stages.identity import content_digest
 from stages.mixing.placement import ValidationConfig, num_shards, validation_hash
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer

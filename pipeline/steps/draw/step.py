@@ -30,8 +30,8 @@ from stages.errors import DataError
 from stages.ledger import Flow, Tally
 from stages.loading.split_reader import SplitReader
 from stages.objectives.drawing import count_drawn, draw_material
-from stages.objectives.fim_characters import Spelling
-from stages.objectives.generated import Generate, load_generator, version_of
+from stages.objectives.electra.generated import Generate, load_generator, version_of
+from stages.objectives.fim.characters import Spelling
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of

@@ -28,7 +28,6 @@ from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids
 from pipeline.steps.units import Unit, from_hex
 from stages.config import Config
 from stages.ledger import Flow, IdSum, Tally
-from stages.objectives.objective import Objective
 from stages.objectives.rows import Widths
 from stages.objectives.table import (
     component_widths,
@@ -37,6 +36,7 @@ from stages.objectives.table import (
     traits_of,
     widths_of,
 )
+from stages.objectives.traits import Objective
 from stages.packing.layout import Layout, PackingConfig
 from stages.ragged import batches
 from stages.store.arrays import id_dtype, write_array

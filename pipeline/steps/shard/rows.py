@@ -18,7 +18,6 @@ from pipeline.steps.shard.merge import MergedGroup
 from pipeline.steps.units import Unit, rows_of_bytes
 from stages.mixing.placement import component_hash
 from stages.objectives.kind import Documents, LaidOut
-from stages.objectives.objective import Objective
 from stages.objectives.rows import Widths
 from stages.objectives.table import (
     choose_component,
@@ -27,6 +26,7 @@ from stages.objectives.table import (
     traits_of,
     widths_of,
 )
+from stages.objectives.traits import Objective
 from stages.packing.interleave import class_counts, dealt_order
 from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
 from stages.packing.row_frames import begins_of, pack_closed

@@ -18,7 +18,7 @@ from stages.loading.drawn import DrawnEpochs
 from stages.loading.segments import dense_segments
 from stages.loading.split_reader import SplitReader
 from stages.objectives.drawing import count_drawn, draw_columns, draw_plainly
-from stages.objectives.electra import Generator
+from stages.objectives.electra.config import Generator
 from stages.objectives.laws.shown import ShardContext, ShownRows
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns

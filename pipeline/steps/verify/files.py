@@ -14,8 +14,8 @@ from pipeline.steps.draw.step import DrawWork
 from pipeline.steps.shard.make import EPOCH_FOLDER
 from stages.errors import FormatError
 from stages.findings import Finding
-from stages.objectives.objective import Objective
 from stages.objectives.table import traits_of
+from stages.objectives.traits import Objective
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
 from stages.store.folders import entries, walk

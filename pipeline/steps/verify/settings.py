@@ -29,8 +29,8 @@ from pipeline.steps.tokenizer.load import (
 from pipeline.steps.units import Unit
 from stages.errors import FormatError
 from stages.findings import Finding
-from stages.objectives.objective import Objective
 from stages.objectives.table import read_objective, traits_of
+from stages.objectives.traits import Objective
 from stages.packing.layout import PackingConfig
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, read_drawn

@@ -17,8 +17,7 @@ from pathlib import Path, PurePosixPath
 from xxhash import xxh3_128
 
 from pipeline.inputs.listing import ANY_DEPTH, is_folder, local_matches
-from pipeline.inputs.own_files import TRIAL
-from pipeline.inputs.skipped import COMMITS, LOG
+from pipeline.inputs.own_files import COMMITS, LOG, TRIAL
 from stages.errors import ConfigError, DataError
 from stages.reading.decompress import COMPRESSIONS, stream_chunks
 from stages.reading.reader import Reader, StreamReader, TextSplit

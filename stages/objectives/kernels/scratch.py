@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.objectives.kernels.noise import draw_block, philox
-from stages.objectives.mlm import Selection, ngram_bounds, word_starts
+from stages.objectives.mlm.config import Selection, ngram_bounds, word_starts
 from stages.objectives.rows import StoredRows
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Key, Tag, threshold

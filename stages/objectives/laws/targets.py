@@ -14,13 +14,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.bart import BART
+from stages.objectives.bart.config import BART
 from stages.objectives.laws.draws import Draws, Floats
 from stages.objectives.laws.shown import ShownRows
-from stages.objectives.packed_prefixes import prefixes_shown
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.prefix_lm.config import PrefixLM, prefixes_shown
 from stages.objectives.rows import IGNORED, Columns
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.span_corruption.config import SpanCorruption
 
 _SMALLEST = 2
 """Tokens of the shortest text that has two sides."""

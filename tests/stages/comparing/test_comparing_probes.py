@@ -9,7 +9,7 @@ import torch
 from stages.comparing.classes import bits_per_byte, classes_of, linear_accuracy
 from stages.comparing.questions import ask
 from stages.comparing.settings import IdCounts
-from stages.objectives.questions import Form
+from stages.objectives.traits import Form
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.model import TinyTransformer
 

@@ -5,13 +5,13 @@ import pytest
 
 from stages.comparing.measuring import draw_places
 from stages.comparing.questions import ATTENTION, ask, whole_texts
-from stages.objectives.bart import BART
-from stages.objectives.mixture import Component, Mixture
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.questions import Form, Questions
+from stages.objectives.bart.config import BART
+from stages.objectives.mixture.kind import Component, Mixture
+from stages.objectives.mlm.config import MaskedLM
+from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.table import KINDS, questions_of, read_objective
-from stages.objectives.ul2 import UL2
+from stages.objectives.traits import Form, Questions
+from stages.objectives.ul2.kind import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.rows import NO_LABEL, PADDING, count_labelled, predicted_labels
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stages.objectives.mlm import MaskedLM, Selection, ngram_bounds
+from stages.objectives.mlm.config import MaskedLM, Selection, ngram_bounds
 from stages.objectives.rows import IGNORED, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.seeding import Tag, draw_u64, threshold

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from stages.errors import FormatError
-from stages.objectives import bart
-from stages.objectives.bart import BART, ENDS, poisson_thresholds, restore_bart, widths_bart
-from stages.objectives.kernels import bart as compiled
+from stages.objectives.bart import config as bart
+from stages.objectives.bart import kernel as compiled
+from stages.objectives.bart.config import BART, ENDS, poisson_thresholds, restore_bart, widths_bart
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.vocabulary import vocabulary_of
 from tests.campaign import examples

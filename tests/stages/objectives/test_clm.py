@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.errors import FormatError
-from stages.objectives.clm import CausalLM, label_causally
+from stages.objectives.clm.config import CausalLM, label_causally
 from stages.objectives.rows import IGNORED, StoredRows
 from tests.campaign import examples
 from tests.stages.objectives.built_rows import EOS, PAD, any_rows

@@ -16,10 +16,11 @@ from pydantic import ValidationError
 from scipy.stats import chisquare
 
 from stages.errors import FormatError
-from stages.objectives import electra, mlm
-from stages.objectives.electra import Generator, ReplacedTokens, restore_electra
-from stages.objectives.kernels import electra as compiled
-from stages.objectives.mlm import MaskedLM, Selection
+from stages.objectives.electra import config as electra
+from stages.objectives.electra import kernel as compiled
+from stages.objectives.electra.config import Generator, ReplacedTokens, restore_electra
+from stages.objectives.mlm import config as mlm
+from stages.objectives.mlm.config import MaskedLM, Selection
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.campaign import examples

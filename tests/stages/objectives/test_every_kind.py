@@ -14,20 +14,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.objectives.bart import BART
-from stages.objectives.clm import CausalLM
+from stages.objectives.bart.config import BART
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_columns, draw_plainly, matches
-from stages.objectives.electra import Generator, ReplacedTokens
-from stages.objectives.fim import FIM
-from stages.objectives.mixture import Component, Mixture
-from stages.objectives.mlm import MaskedLM, Selection
-from stages.objectives.objective import Objective
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.electra.config import Generator, ReplacedTokens
+from stages.objectives.fim.config import FIM
+from stages.objectives.mixture.kind import Component, Mixture
+from stages.objectives.mlm.config import MaskedLM, Selection
+from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
-from stages.objectives.simcse import SimCSE
-from stages.objectives.span_corruption import ModeToken, SpanCorruption
+from stages.objectives.simcse.config import SimCSE
+from stages.objectives.span_corruption.config import ModeToken, SpanCorruption
 from stages.objectives.table import KINDS, component_widths, read_objective, traits_of, widths_of
-from stages.objectives.ul2 import UL2
+from stages.objectives.traits import Objective
+from stages.objectives.ul2.kind import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
 from tests.campaign import examples

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from stages.errors import FormatError
-from stages.objectives import fim
-from stages.objectives.fim import FIM, GROWTH, restore_fim
-from stages.objectives.kernels import fim as compiled
+from stages.objectives.fim import config as fim
+from stages.objectives.fim import kernel as compiled
+from stages.objectives.fim.config import FIM, GROWTH, restore_fim
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import vocabulary_of
 from tests.campaign import examples

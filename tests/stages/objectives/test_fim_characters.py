@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.cleaning.text import clean_text
-from stages.objectives.fim import FIM, FIMRates, fim_ids
-from stages.objectives.fim_characters import GROWTH, Spelling, check_text, fill_in_text
-from stages.objectives.laws.fim import wrong_middles
+from stages.objectives.fim.characters import GROWTH, Spelling, check_text, fill_in_text
+from stages.objectives.fim.config import FIM, FIMRates, fim_ids
+from stages.objectives.fim.laws import wrong_middles
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.objectives import fim
-from stages.objectives.fim import FIM, GROWTH, fim_ids
-from stages.objectives.kernels import fim as compiled
+from stages.objectives.fim import config as fim
+from stages.objectives.fim import kernel as compiled
+from stages.objectives.fim.config import FIM, GROWTH, fim_ids
+from stages.objectives.fim.laws import count_fim, wrong_middles
 from stages.objectives.laws.draws import Draws
-from stages.objectives.laws.fim import count_fim, wrong_middles
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from tests.campaign import examples
 from tests.stages.objectives.built_rows import (

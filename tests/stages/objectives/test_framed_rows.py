@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.loading.segments import dense_segments
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_columns, draw_plainly, matches
-from stages.objectives.electra import ReplacedTokens
-from stages.objectives.mlm import MaskedLM, Selection
-from stages.objectives.objective import Objective
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.electra.config import ReplacedTokens
+from stages.objectives.mlm.config import MaskedLM, Selection
+from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.table import kind_of, widths_of
+from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.tokenizer.special import special_ids
 from stages.verify.columns import ColumnTally

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, DataError
-from stages.objectives import generated
-from stages.objectives.electra import Generator, ReplacedTokens
-from stages.objectives.generated import load_generator, replace_by_model
-from stages.objectives.mlm import Positions, Selection
+from stages.objectives.electra import generated
+from stages.objectives.electra.config import Generator, ReplacedTokens
+from stages.objectives.electra.generated import load_generator, replace_by_model
+from stages.objectives.mlm.config import Positions, Selection
 from stages.objectives.rows import IGNORED, StoredRows
 from tests.campaign import examples
 from tests.laws.tiny_generator import make_generator

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stages.objectives.bart import BART
-from stages.objectives.clm import CausalLM
+from stages.objectives.bart.config import BART
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_columns, draw_plainly
-from stages.objectives.fim import FIM
-from stages.objectives.objective import Objective
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.fim.config import FIM
+from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.span_corruption.config import SpanCorruption
 from stages.objectives.table import traits_of, widths_of
+from stages.objectives.traits import Objective
 from tests.campaign import examples
 from tests.stages.objectives.test_every_kind import (
     EOS,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from scipy.stats import chisquare
 
 from stages.errors import FormatError
-from stages.objectives.kernels import mlm as compiled
-from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tokens
+from stages.objectives.mlm import kernel as compiled
+from stages.objectives.mlm.config import MaskedLM, Selection, expected_counts, mask_tokens
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.campaign import examples

@@ -5,13 +5,13 @@ Counts are those of columns written out; each single change of a sound row's col
 
 import numpy as np
 
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import count_drawn, draw_material, matches
-from stages.objectives.electra import Generator, ReplacedTokens
-from stages.objectives.fim import FIM
+from stages.objectives.electra.config import Generator, ReplacedTokens
+from stages.objectives.fim.config import FIM
 from stages.objectives.material import Material
 from stages.objectives.rows import IGNORED, Columns
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
+from stages.objectives.sentence_pairs.config import NextSentence, SentenceOrder
 from stages.objectives.table import widths_of
 from stages.objectives.whole_shard import WholeShard
 from tests.laws.tiny_generator import make_generator

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from stages.errors import ConfigError
-from stages.objectives.bart import BART
+from stages.objectives.bart.config import BART
 from stages.objectives.drawing import draw_columns, draw_plainly, matches
-from stages.objectives.fim import FIM
-from stages.objectives.mixture import Component, Mixture
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.objective import Objective
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.fim.config import FIM
+from stages.objectives.mixture.kind import Component, Mixture
+from stages.objectives.mlm.config import MaskedLM
+from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import StoredRows, single_segments
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.span_corruption.config import SpanCorruption
 from stages.objectives.table import (
     choose_component,
     component_widths,
@@ -20,6 +19,7 @@ from stages.objectives.table import (
     traits_of,
     widths_of,
 )
+from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
 

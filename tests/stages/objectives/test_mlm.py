@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from scipy.stats import chisquare
 
 from stages.errors import FormatError
-from stages.objectives import mlm
-from stages.objectives.kernels import mlm as compiled
-from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tokens, restore_mlm
+from stages.objectives.mlm import config as mlm
+from stages.objectives.mlm import kernel as compiled
+from stages.objectives.mlm.config import MaskedLM, Selection, expected_counts, mask_tokens, restore_mlm
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.campaign import examples

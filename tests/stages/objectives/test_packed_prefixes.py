@@ -14,10 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stages.objectives import packed_prefixes
-from stages.objectives.kernels import packed_prefixes as compiled
-from stages.objectives.packed_prefixes import documents_keep_prompts, prefixes_shown, restore_documents
-from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes, split_prefixes
+from stages.objectives.prefix_lm import config as packed_prefixes
+from stages.objectives.prefix_lm import kernel as compiled
+from stages.objectives.prefix_lm.config import (
+    PrefixLM,
+    documents_keep_prompts,
+    prefixes_shown,
+    restore_documents,
+    shortest_prefixes,
+    split_prefixes,
+)
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.table import traits_of
 from stages.packing.layout import layout_of

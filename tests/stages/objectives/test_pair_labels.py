@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.objectives.kernels import mlm as compiled
-from stages.objectives.mlm import MaskedLM, mask_tokens
+from stages.objectives.mlm import kernel as compiled
+from stages.objectives.mlm.config import MaskedLM, mask_tokens
 from stages.objectives.rows import IGNORED, Columns
-from stages.objectives.sentence_pairs import (
+from stages.objectives.sentence_pairs.config import (
     Mask,
     NextSentence,
     SentenceOrder,

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.objectives import bart
-from stages.objectives.bart import BART, widths_bart
-from stages.objectives.permuted_sentences import permute_and_add_noise, permute_sentences
+from stages.objectives.bart import config as bart
+from stages.objectives.bart.config import BART, widths_bart
+from stages.objectives.bart.permuted_sentences import permute_and_add_noise, permute_sentences
 from stages.objectives.rows import StoredRows
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.concat import pack_concat

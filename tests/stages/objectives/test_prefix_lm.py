@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
-from stages.objectives import prefix_lm
-from stages.objectives.kernels import prefix_lm as compiled
-from stages.objectives.prefix_lm import (
+from stages.objectives.prefix_lm import config as prefix_lm
+from stages.objectives.prefix_lm import kernel as compiled
+from stages.objectives.prefix_lm.config import (
     PrefixLM,
     keeps_prompts,
     prefix_widths,
@@ -27,7 +27,7 @@ from stages.objectives.prefix_lm import (
     split_prefixes,
 )
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
-from stages.objectives.span_corruption import ModeToken
+from stages.objectives.span_corruption.config import ModeToken
 from stages.objectives.vocabulary import vocabulary_of
 from tests.campaign import examples
 from tests.stages.objectives.built_rows import (

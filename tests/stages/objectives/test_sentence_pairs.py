@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.objectives.mlm import MaskedLM, Selection, expected_counts
+from stages.objectives.mlm.config import MaskedLM, Selection, expected_counts
 from stages.objectives.rows import IGNORED, Columns, StoredRows, lengths_without_eos
-from stages.objectives.sentence_pairs import (
+from stages.objectives.sentence_pairs.config import (
     NextSentence,
     SentenceOrder,
     SentencePairs,

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.errors import FormatError
-from stages.objectives import simcse
-from stages.objectives.kernels import simcse as compiled
 from stages.objectives.rows import Columns, StoredRows, Widths
-from stages.objectives.simcse import SimCSE, check_views, restore_simcse, widths_of_views
+from stages.objectives.simcse import config as simcse
+from stages.objectives.simcse import kernel as compiled
+from stages.objectives.simcse.config import SimCSE, check_views, restore_simcse, widths_of_views
 from tests.campaign import examples
 from tests.stages.objectives.built_rows import (
     DTYPES,

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
-from stages.objectives import span_corruption
-from stages.objectives.kernels import span_corruption as compiled
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
-from stages.objectives.span_corruption import (
+from stages.objectives.span_corruption import config as span_corruption
+from stages.objectives.span_corruption import kernel as compiled
+from stages.objectives.span_corruption.config import (
     ModeToken,
     SpanCorruption,
     corrupt_spans,

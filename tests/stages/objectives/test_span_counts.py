@@ -12,15 +12,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stages.errors import ConfigError
-from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes
-from stages.objectives.span_corruption import (
+from stages.objectives.prefix_lm.config import PrefixLM, shortest_prefixes
+from stages.objectives.span_corruption.config import (
     SpanCorruption,
     noise_spans,
     refuse_sentinels,
     span_lengths,
 )
 from stages.objectives.table import component_widths
-from stages.objectives.ul2 import UL2, denoisers
+from stages.objectives.ul2.kind import UL2, denoisers
 from tests.campaign import examples
 
 configs = st.builds(

@@ -5,11 +5,11 @@ import pytest
 
 from stages.errors import FormatError
 from stages.objectives.drawing import draw_plainly, matches
-from stages.objectives.electra import Generator, ReplacedTokens
-from stages.objectives.objective import Objective
+from stages.objectives.electra.config import Generator, ReplacedTokens
 from stages.objectives.rows import StoredRows
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
+from stages.objectives.sentence_pairs.config import NextSentence, SentenceOrder
 from stages.objectives.table import component_widths, special_names, traits_of, widths_of
+from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.stages.objectives.test_every_kind import OBJECTIVES, SEQ_LEN, UNIGRAM
 

@@ -16,17 +16,17 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
 from stages.objectives.drawing import draw_columns, draw_plainly, restore_rows
-from stages.objectives.objective import Objective
-from stages.objectives.prefix_lm import PrefixLM, split_prefixes
+from stages.objectives.prefix_lm.config import PrefixLM, split_prefixes
 from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
-from stages.objectives.span_corruption import SpanCorruption, corrupt_spans, span_lengths
+from stages.objectives.span_corruption.config import SpanCorruption, corrupt_spans, span_lengths
 from stages.objectives.table import (
     choose_component,
     component_widths,
     refuse_impossible,
     widths_of,
 )
-from stages.objectives.ul2 import UL2, denoisers
+from stages.objectives.traits import Objective
+from stages.objectives.ul2.kind import UL2, denoisers
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.campaign import examples
 from tests.stages.objectives.built_rows import (

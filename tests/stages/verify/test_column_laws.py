@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.objectives.electra import ReplacedTokens, replace_tokens
-from stages.objectives.fim import FIM
+from stages.objectives.electra.config import ReplacedTokens, replace_tokens
+from stages.objectives.fim.config import FIM
 from stages.objectives.laws.rows import LAWS
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.objective import Objective
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.mlm.config import MaskedLM
+from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, StoredRows
-from stages.objectives.sentence_pairs import NextSentence
-from stages.objectives.simcse import SimCSE
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.sentence_pairs.config import NextSentence
+from stages.objectives.simcse.config import SimCSE
+from stages.objectives.span_corruption.config import SpanCorruption
 from stages.objectives.table import widths_of
+from stages.objectives.traits import Objective
 from stages.verify.columns import ColumnTally, DrawCounter
 from tests.stages.objectives.built_rows import (
     BOS,

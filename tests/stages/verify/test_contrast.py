@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stages.objectives.learning import LearningConfig
-from stages.objectives.simcse import SimCSE
+from stages.objectives.simcse.config import SimCSE
 from stages.verify.contrast import Views, check_contrast, view_rows
 from stages.verify.gates import settings_of
 from stages.verify.rows import PADDING

@@ -7,11 +7,11 @@ read there; pairs come with both sides of where they meet; prefixes are cut with
 import numpy as np
 import pytest
 
-from stages.objectives.bart import BART
-from stages.objectives.electra import ReplacedTokens
-from stages.objectives.mixture import Component, Mixture
-from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.bart.config import BART
+from stages.objectives.electra.config import ReplacedTokens
+from stages.objectives.mixture.kind import Component, Mixture
+from stages.objectives.prefix_lm.config import PrefixLM
+from stages.objectives.span_corruption.config import SpanCorruption
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.examples import classified_pairs, cut_pairs, labelled_rows
 from stages.verify.rows import NO_LABEL, LabelledRows, cut_windows, join_rows, labels_apart

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.laws.shown import ShownRows
-from stages.objectives.mlm import MaskedLM, Selection, mask_tokens
+from stages.objectives.mlm.config import MaskedLM, Selection, mask_tokens
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.table import widths_of
 from stages.objectives.vocabulary import vocabulary_of

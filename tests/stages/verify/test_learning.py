@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from stages.errors import DataError
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.learning import (
     MASKED_TOKENS,
     NEXT_TOKENS,
@@ -22,7 +22,7 @@ from stages.objectives.learning import (
     LearningConfig,
     LearningSettings,
 )
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.mlm.config import MaskedLM
 from stages.objectives.table import read_objective
 from stages.verify.gates import LearningResult, gates, settings_of
 from stages.verify.learning import check_learning

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stages.findings import Finding
-from stages.objectives.laws.causal import check_labels, copy_shares
+from stages.objectives.clm.laws import check_labels, copy_shares
 from stages.objectives.rows import IGNORED
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stages.objectives.mlm import MaskedLM, Selection
-from stages.objectives.objective import Objective
+from stages.objectives.mlm.config import MaskedLM, Selection
 from stages.objectives.rows import IGNORED, Columns, StoredRows
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder, label_name
+from stages.objectives.sentence_pairs.config import NextSentence, SentenceOrder, label_name
+from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.columns import ColumnTally
 

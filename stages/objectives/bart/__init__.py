@@ -1,0 +1,1 @@
+"""BART's denoising: all that the program knows of it."""

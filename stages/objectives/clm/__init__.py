@@ -1,0 +1,1 @@
+"""Causal language modelling: all that the program knows of it."""

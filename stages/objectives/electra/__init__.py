@@ -1,0 +1,1 @@
+"""ELECTRA's replaced tokens: all that the program knows of it."""

@@ -1,0 +1,1 @@
+"""Filling in the middle: all that the program knows of it."""

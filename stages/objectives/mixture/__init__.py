@@ -1,0 +1,1 @@
+"""Mixtures of objectives: all that the program knows of it."""

@@ -1,0 +1,1 @@
+"""Masked language modelling: all that the program knows of it."""

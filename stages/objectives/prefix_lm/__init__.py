@@ -1,0 +1,1 @@
+"""Prefix language modelling: all that the program knows of it."""

@@ -1,0 +1,1 @@
+"""SimCSE's views: all that the program knows of it."""

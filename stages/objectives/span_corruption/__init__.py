@@ -1,0 +1,1 @@
+"""Span corruption: all that the program knows of it."""

@@ -28,29 +28,27 @@ from process_memory import mib, private_bytes
 from pydantic import ByteSize, TypeAdapter
 
 from pipeline.engine.tasks import Task, Worker
+from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import (
     EXACT,
-    DigestPiece,
-    RunDigests,
     cut_digests,
     find_exact,
     repeats_folder,
 )
 from pipeline.steps.dedup.hashing import (
     PAIRS_FOLDER,
-    CandidateRun,
-    PairRange,
     hash_candidates,
     verify_pairs,
 )
+from pipeline.steps.dedup.method import Corpus, PieceWork, RunWork
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidates
+from pipeline.steps.dedup.pieces import cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, resolve
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.units import Unit, fixed_array
 from stages.columns import DOCUMENTS
-from stages.dedup.lsh import MinHashConfig, band_shape, num_pieces
+from stages.dedup.lsh import MinHashConfig, num_pieces
 from stages.store.arrays import write_array
 
 UNIT, TEXT_BYTES, WORDS, CHANGED = 1 << 15, 2_000, 60, 8
@@ -132,17 +130,17 @@ def family_digests(families: NDArray[np.int64]) -> NDArray[np.uint8]:
 def phases(units: tuple[Unit, ...]) -> Iterator[Phase]:
     """Yield the phases of exact and near-deduplication with their tasks."""
     runs, pieces = unit_runs(units), num_pieces(units[-1].last)
-    firsts = tuple(run.first for run in runs)
-    bands, _ = band_shape(CONFIG.threshold, CONFIG.num_perm)
+    firsts, documents = tuple(run.first for run in runs), units[-1].last
+    corpus = Corpus(firsts, documents, pieces, Dedup(minhash=CONFIG))
+    works = [RunWork(corpus, run) for run in runs]
     found = (FoundEdges(EXACT, repeats_folder(), equal=True), FoundEdges(NEAR, PAIRS_FOLDER))
-    yield "sort digests", cut_digests, [RunDigests(run, pieces) for run in runs]
-    yield "find exact duplicates", find_exact, [DigestPiece(firsts, n) for n in range(pieces)]
-    yield "sort band keys", cut_keys, [RunKeys(run, pieces, CONFIG) for run in runs]
-    each = [Piece(firsts, n, band, CONFIG) for band in range(bands) for n in range(pieces)]
+    yield "sort digests", cut_digests, works
+    yield "find exact duplicates", find_exact, [PieceWork(corpus, n) for n in range(pieces)]
+    yield "sort band keys", cut_keys, works
+    each = [PieceWork(corpus, n, band) for band in range(corpus.shape[0]) for n in range(pieces)]
     yield "find candidates in buckets", find_candidates, each
-    yield "hash candidates", hash_candidates, [CandidateRun(run, pieces, CONFIG) for run in runs]
-    pairs = [PairRange(run, firsts, pieces, CONFIG) for run in runs]
-    yield "verify candidate pairs", verify_pairs, pairs
+    yield "hash candidates", hash_candidates, works
+    yield "verify candidate pairs", verify_pairs, works
     yield "decide, write the evidence", resolve, [Resolution(units, pieces, found)]
 
 

@@ -9,8 +9,7 @@ deduplicated within itself has digests of its own, and one that is not has none.
 Values: the methods that find equal values, of texts, URLs and keys.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,9 +18,8 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Phase, Phases, Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import FoundEdges, ranks_of
-from pipeline.steps.dedup.method import Corpus, Method
+from pipeline.steps.dedup.method import TEXT, Corpus, Method, PieceWork, RunWork
 from pipeline.steps.dedup.runs import UnitRun, by_piece, in_blocks
 from pipeline.steps.earlier import BY_KEY, URL, removed_for_values
 from pipeline.steps.records import UnitRecord
@@ -32,8 +30,6 @@ from stages.dedup.keys import salted
 from stages.dedup.lsh import piece_of
 from stages.store.arrays import array_writer, open_array, write_array
 
-TEXT = -1
-"""The number of texts among what is compared."""
 WITHIN = "within"
 
 
@@ -41,28 +37,6 @@ class ExactRecord(UnitRecord):
     """What was found in a piece of the digests."""
 
     repeats: int
-
-
-@dataclass(frozen=True)
-class RunDigests:
-    """A run of units whose digests are cut into pieces."""
-
-    run: UnitRun
-    pieces: int
-    value: int = TEXT
-    rules: Mapping[str, SourceRule] = field(default_factory=dict)
-    """Of sources that are not deduplicated with all others."""
-
-
-@dataclass(frozen=True)
-class DigestPiece:
-    """A range of digests."""
-
-    firsts: tuple[int, ...]
-    """The number of the first document of each run of units."""
-    number: int
-    value: int = TEXT
-    ranked: bool = False
 
 
 def digests_key(run: int, value: int = TEXT) -> str:
@@ -80,55 +54,55 @@ def exact_key(piece: int, value: int = TEXT) -> str:
     return f"{repeats_folder(value)}/{piece:05d}.npy"
 
 
-def cut_digests(workspace: Workspace, work: RunDigests) -> UnitRecord:
+def cut_digests(workspace: Workspace, work: RunWork) -> UnitRecord:
     """Order a run's digests by piece: digests (N, 2), documents (N,) and where each piece begins."""
     parts = [_digests(workspace, work, unit) for unit in work.run.units]
     halves = np.concatenate([halves for halves, _ in parts])
     documents = np.concatenate([documents for _, documents in parts]) - work.run.first
-    order, ptr = by_piece(halves[:, 0], work.pieces)
-    folder = workspace.create(digests_key(work.run.number, work.value))
+    order, ptr = by_piece(halves[:, 0], work.corpus.pieces)
+    folder = workspace.create(digests_key(work.run.number, work.part))
     write_array(folder / "digests.npy", halves[order])
     write_array(folder / "documents.npy", documents[order].astype("<u4"))
     write_array(folder / "ptr.npy", ptr)
     return UnitRecord()
 
 
-def _digests(workspace: Workspace, work: RunDigests, unit: Unit) -> DigestBlock:
+def _digests(workspace: Workspace, work: RunWork, unit: Unit) -> DigestBlock:
     """Return the digests of the documents of a unit that take part, and their numbers."""
-    rule = work.rules.get(unit.source, True)
+    rule = work.corpus.rules.get(unit.source, True)
     documents = np.arange(unit.first, unit.last)
     if rule is False:
         return np.empty((0, 2), np.uint64), documents[:0]
-    if work.value == TEXT:
+    if work.part == TEXT:
         halves = digest_halves(workspace, unit)
         if unit.folder:  # what went for its URL alone says nothing of its text
             stays = np.flatnonzero(~removed_for_values(workspace, unit))
             halves, documents = halves[stays], documents[stays]
     else:
         keys: Any = open_array(workspace.path(unit.keys), dtype="<u8")
-        halves = np.array(keys[:, work.value])
+        halves = np.array(keys[:, work.part])
         there = np.flatnonzero(halves.any(axis=1))
         halves, documents = halves[there], documents[there]
     return (salted(halves, unit.source) if rule == WITHIN else halves), documents
 
 
-def find_exact(workspace: Workspace, piece: DigestPiece) -> ExactRecord:
+def find_exact(workspace: Workspace, piece: PieceWork) -> ExactRecord:
     """Find the repeats among the documents whose digest lies in one piece of the range."""
 
     def blocks() -> Iterator[DigestBlock]:
         def parts() -> Iterator[DigestBlock]:
-            for run, first in enumerate(piece.firsts):
-                folder = workspace.path(digests_key(run, piece.value))
+            for run, first in enumerate(piece.corpus.firsts):
+                folder = workspace.path(digests_key(run, piece.part))
                 low, high = _open(folder / "ptr.npy")[piece.number : piece.number + 2]
                 documents = _open(folder / "documents.npy")[low:high] + np.int64(first)
                 yield _open(folder / "digests.npy")[low:high], documents
 
         return in_blocks(parts())
 
-    ranks = ranks_of(workspace, piece.ranked)
+    ranks = ranks_of(workspace, piece.corpus.ranked)
     found = stream_duplicates(blocks) if ranks.canonical else ranked_duplicates(blocks, ranks.of)
     repeats = 0
-    place = workspace.create(exact_key(piece.number, piece.value))
+    place = workspace.create(exact_key(piece.number, piece.part))
     with array_writer(place, dtype="<i8", shape=(2,)) as append:
         for pairs in found:
             append(pairs)
@@ -172,21 +146,20 @@ def repeats_of(workspace: Workspace, first: int, last: int, *, pieces: int) -> N
     return repeats[np.argsort(repeats[:, 0], kind="stable")]
 
 
-def compared_documents(
-    workspace: Workspace, run: UnitRun, *, pieces: int, rules: Mapping[str, SourceRule]
-) -> NDArray[np.int64]:
+def compared_documents(workspace: Workspace, work: RunWork) -> NDArray[np.int64]:
     """Return the documents of a run whose texts are compared: (N,), the run's first being 0.
 
     Repeats of a text are decided with the first of it; a source without deduplication has none.
     """
+    run, corpus = work.run, work.corpus
     fresh = np.ones(run.last - run.first, np.bool_)
-    repeats = repeats_of(workspace, run.first, run.last, pieces=pieces)[:, 0] - run.first
+    repeats = repeats_of(workspace, run.first, run.last, pieces=corpus.pieces)[:, 0] - run.first
     if any(unit.folder for unit in run.units):  # of two earlier runs each may have kept the same text
         kept = np.concatenate([kept_mask(workspace, unit) for unit in run.units])
         repeats = repeats[~kept[repeats]]
     fresh[repeats] = False
     for unit in run.units:
-        if rules.get(unit.source, True) is False:
+        if corpus.rules.get(unit.source, True) is False:
             fresh[unit.first - run.first : unit.last - run.first] = False
     return np.flatnonzero(fresh)
 
@@ -206,27 +179,28 @@ def value_names(file: RunFile) -> tuple[str, ...]:
     return (*((URL,) if file.dedup.url is not None else ()), *keys)
 
 
-def _find_texts(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
-    yield from _find(job, corpus, TEXT, "digests", "exact", "exact duplicates")
+def _find_texts(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
+    yield from _find(job, [RunWork(corpus, run) for run in runs], "digests", "exact", "exact duplicates")
     return (FoundEdges(EXACT, repeats_folder(), equal=True),)
 
 
-def _find_values(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
+def _find_values(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
     found = []
     for value, name in enumerate(value_names(job.file)):
         sort = f"{name} {value}" if value else name
-        yield from _find(job, corpus, value, f"value-{value:02d}", f"repeats-{value:02d}", sort)
+        works = [RunWork(corpus, run, value) for run in runs]
+        yield from _find(job, works, f"value-{value:02d}", f"repeats-{value:02d}", sort)
         found.append(FoundEdges(name, repeats_folder(value), equal=True))
     return tuple(found)
 
 
 def _find(
-    job: Job, corpus: Corpus, value: int, cut_name: str, found_name: str, title: str
+    job: Job, works: Sequence[RunWork], cut_name: str, found_name: str, title: str
 ) -> Phases[None]:
-    runs = [RunDigests(run, corpus.pieces, value, corpus.rules) for run in corpus.runs]
-    tasks = [job.task(f"{cut_name}-{one.run.name}", cut_digests, one) for one in runs]
+    tasks = [job.task(f"{cut_name}-{one.run.name}", cut_digests, one) for one in works]
     yield Phase("sort digests", tasks)
-    pieces = [DigestPiece(corpus.firsts, n, value, corpus.ranked) for n in range(corpus.pieces)]
+    corpus, part = works[0].corpus, works[0].part
+    pieces = [PieceWork(corpus, number, part) for number in range(corpus.pieces)]
     tasks = [job.task(f"{found_name}-{one.number:05d}", find_exact, one) for one in pieces]
     yield Phase(f"find {title}", tasks)
 

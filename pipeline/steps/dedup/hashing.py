@@ -14,7 +14,7 @@ The sets of shingles are those that `pipeline.steps.dedup.hashing` wrote, once f
 are mapped, so what is held is one batch of pairs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
@@ -29,36 +29,22 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.edges import (
     BATCH_PAIRS,
-    PLAIN,
     EdgeWriter,
-    PairCode,
     distinct,
     expanded,
     ranks_of,
 )
+from pipeline.steps.dedup.method import RunWork
 from pipeline.steps.dedup.pieces import band_key
-from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.columns import utf8_of
 from stages.dedup.compared import compared_sets
 from stages.dedup.jaccard import similarities
-from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingle_sets import ShingleSets
 from stages.store.arrays import array_writer, open_array, write_array
 
 INDEX = "index.npy"
-
-
-@dataclass(frozen=True)
-class CandidateRun:
-    """A run of units whose candidates are hashed."""
-
-    run: UnitRun
-    pieces: int
-    minhash: MinHashConfig
-    earlier: int = 0
-    """Documents of earlier runs: of these, those alone that a new one is compared with."""
 
 
 class HashingRecord(UnitRecord):
@@ -94,14 +80,14 @@ def shingles_key(run: int, folder: str = SHINGLES_FOLDER) -> str:
     return f"{folder}/{run:05d}"
 
 
-def hash_candidates(workspace: Workspace, work: CandidateRun) -> HashingRecord:
+def hash_candidates(workspace: Workspace, work: RunWork) -> HashingRecord:
     """Write the sets of shingles of the documents of a run of units that share a bucket."""
     folder = workspace.create(shingles_key(work.run.number))
     return write_hashed(workspace, folder, np.flatnonzero(_shares_bucket(workspace, work)), work)
 
 
 def write_hashed(
-    workspace: Workspace, folder: Path, candidates: NDArray[np.int64], work: CandidateRun
+    workspace: Workspace, folder: Path, candidates: NDArray[np.int64], work: RunWork
 ) -> HashingRecord:
     """Write the sets of shingles of some documents of a run of units.
 
@@ -140,15 +126,14 @@ def open_hashed(
     return HashedDocuments(firsts[run], index[0], ShingleSets(values, index[1]))
 
 
-def _shares_bucket(workspace: Workspace, work: CandidateRun) -> NDArray[np.bool_]:
+def _shares_bucket(workspace: Workspace, work: RunWork) -> NDArray[np.bool_]:
     """Return which documents of the run share a bucket with another one, in any band: (N,)."""
     first, last = work.run.first, work.run.last
     shares = np.zeros(last - first, np.bool_)
-    bands, _ = band_shape(work.minhash.threshold, work.minhash.num_perm)
-    for band in range(bands):
-        for piece in range(work.pieces):
+    for band in range(work.corpus.shape[0]):
+        for piece in range(work.corpus.pieces):
             folder = workspace.path(band_key(band, piece))
-            if first < work.earlier:
+            if first < work.corpus.earlier:
                 sharing = open_array(folder / "earlier.npy", dtype="<i8")
             else:
                 sharing = open_array(folder / "members.npy", dtype="<i8")[:, 0]
@@ -157,12 +142,12 @@ def _shares_bucket(workspace: Workspace, work: CandidateRun) -> NDArray[np.bool_
     return shares
 
 
-def _sets(workspace: Workspace, work: CandidateRun, numbers: NDArray[np.int64]) -> Iterator[ShingleSets]:
+def _sets(workspace: Workspace, work: RunWork, numbers: NDArray[np.int64]) -> Iterator[ShingleSets]:
     """Yield the sets of shingles of some documents of a run in their order, those of some at a time."""
     for unit in work.run.units:
         low, high = np.searchsorted(numbers, (unit.first, unit.last))
         for column in texts_at(workspace, unit, numbers[low:high]):
-            yield from compared_sets(*utf8_of(column), work.minhash)
+            yield from compared_sets(*utf8_of(column), work.corpus.settings.minhash)
             del column  # one row group is held
 
 
@@ -186,19 +171,6 @@ OPEN_RUNS = 64
 PAIRS_FOLDER = "dedup/pairs"
 
 
-@dataclass(frozen=True)
-class PairRange:
-    """A run of units whose documents are to be verified against better-ranked ones."""
-
-    run: UnitRun
-    firsts: tuple[int, ...]
-    """The number of the first document of each run of units, of those after it too."""
-    pieces: int
-    minhash: MinHashConfig
-    ranked: bool = False
-    code: PairCode = PLAIN
-
-
 class PairsRecord(UnitRecord):
     """Candidate pairs of a run of units."""
 
@@ -211,29 +183,74 @@ def pairs_key(number: int) -> str:
     return f"{PAIRS_FOLDER}/{number:05d}"
 
 
-def verify_pairs(workspace: Workspace, work: PairRange) -> PairsRecord:
+def verify_pairs(workspace: Workspace, work: RunWork) -> PairsRecord:
     """Verify the documents of a run of units against their better-ranked candidates."""
-    folder = workspace.create(pairs_key(work.run.number))
-    hashed = lru_cache(OPEN_RUNS)(partial(open_hashed, workspace, work.firsts))
-    compared = verified = 0
-    ranks = ranks_of(workspace, work.ranked)
-    with EdgeWriter(folder, work.firsts, ranks=ranks, own=True) as writer:
-        for pairs in _batches(workspace, work):
-            measured = _measure(work, hashed, pairs)
-            high = np.flatnonzero(measured >= work.minhash.threshold)
-            writer.add(work.code.better(pairs[high]), work.code.worse(pairs[high]), measured[high])
+    threshold = work.corpus.settings.minhash.threshold
+
+    def jaccard(own: Rows, others: Rows) -> NDArray[np.float64]:
+        rows = others.rows, own.rows
+        return similarities(others.sets, own.sets, rows=rows, threshold=threshold)
+
+    verified = Verified(work, jaccard, threshold, own=True)
+    return write_verified(workspace, pairs_key(work.run.number), verified, _batches(workspace, work))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sets of shingles, one of each pair."""
+
+    sets: ShingleSets
+    rows: NDArray[np.int64]
+    """(P,) which."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """How the pairs of a run of units are verified."""
+
+    work: RunWork
+    compare: Callable[[Rows, Rows], NDArray[np.float64]]
+    """How alike pairs are, (P,): of the worse documents, those of the run, and of the better ones."""
+    threshold: float
+    shingles: str = SHINGLES_FOLDER
+    """Where the sets of shingles are."""
+    own: bool = False
+    """Whether pairs come ascending by their worse document."""
+
+
+def write_verified(
+    workspace: Workspace, key: str, verified: Verified, batches: Iterable[NDArray[np.uint64]]
+) -> PairsRecord:
+    """Write the candidate pairs that are alike enough.
+
+    Args:
+        workspace: where sets of shingles are.
+        key: of the folder that is written.
+        verified: how.
+        batches: of pairs, (P,) uint64 each, ascending by their better document.
+    """
+    work, corpus = verified.work, verified.work.corpus
+    opened = partial(open_hashed, workspace, corpus.firsts, folder=verified.shingles)
+    hashed, code = lru_cache(OPEN_RUNS)(opened), work.code
+    compared = found = 0
+    ranks, folder = ranks_of(workspace, corpus.ranked), workspace.create(key)
+    with EdgeWriter(folder, corpus.firsts, ranks=ranks, own=verified.own) as writer:
+        for pairs in batches:
+            measured = _measure(verified, hashed, code.better(pairs), code.worse(pairs))
+            high = np.flatnonzero(measured >= verified.threshold)
+            writer.add(code.better(pairs[high]), code.worse(pairs[high]), measured[high])
             compared += len(pairs)
-            verified += len(high)
-    return PairsRecord(compared=compared, verified=verified)
+            found += len(high)
+    return PairsRecord(compared=compared, verified=found)
 
 
-def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.uint64]]:
+def _batches(workspace: Workspace, work: RunWork) -> Iterator[NDArray[np.uint64]]:
     """Yield the run's candidate pairs, ascending by worse from batch to batch.
 
     Within a batch they are distinct and ascend by better.
     """
-    bands, _ = band_shape(work.minhash.threshold, work.minhash.num_perm)
-    pieces = [band_key(band, piece) for band, piece in product(range(bands), range(work.pieces))]
+    bands, _ = work.corpus.shape
+    pieces = [band_key(band, piece) for band, piece in product(range(bands), range(work.corpus.pieces))]
     held: list[NDArray[np.uint64]] = []
     size = 0
     for pairs in expanded(workspace, pieces, work.run.first, work.run.last, code=work.code):
@@ -247,23 +264,18 @@ def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.uint6
 
 
 def _measure(
-    work: PairRange, hashed: Callable[[int], HashedDocuments], pairs: NDArray[np.uint64]
+    verified: Verified,
+    hashed: Callable[[int], HashedDocuments],
+    better: NDArray[np.int64],
+    worse: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the exact similarity of each pair; pairs are ascending by their better document.
-
-    Args:
-        work: the run of the worse documents.
-        hashed: gives the sets of shingles of a run.
-        pairs: (P,) uint64.
-    """
-    own = hashed(work.run.number)
-    better, worse = work.code.better(pairs), own.rows(work.code.worse(pairs))
-    similarity = np.zeros(len(pairs))
-    run_of = np.searchsorted(work.firsts, better, side="right") - 1
+    """Return how alike pairs are, which ascend by their better document: (P,)."""
+    own, firsts = hashed(verified.work.run.number), verified.work.corpus.firsts
+    rows, found = own.rows(worse), np.zeros(len(better))
+    run_of = np.searchsorted(firsts, better, side="right") - 1
     for number in np.unique(run_of).tolist():
         low, high = np.searchsorted(run_of, (number, number + 1))
         others = hashed(number)
-        rows = others.rows(better[low:high]), worse[low:high]
-        threshold = work.minhash.threshold
-        similarity[low:high] = similarities(others.sets, own.sets, rows=rows, threshold=threshold)
-    return similarity
+        there = Rows(others.sets, others.rows(better[low:high]))
+        found[low:high] = verified.compare(Rows(own.sets, rows[low:high]), there)
+    return found

@@ -1,49 +1,74 @@
 """Method: one way of finding duplicates, as a value; `pipeline.steps.dedup.methods` lists all."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pipeline.engine.tasks import Function, Phases
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.deduplication import SourceRule
+from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.steps.dedup.edges import FoundEdges, PairCode, pair_code
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.earlier import earlier_documents, numbered
 from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import Unit
-from stages.dedup.lsh import num_pieces
+from stages.dedup.lsh import KEYS_PER_PARTITION, band_shape, num_pieces
+
+TEXT = -1
+"""The number of texts among what is compared; fields are numbered from 0."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The documents of a run, as methods see them."""
+    """The documents of a run, as every task of every method sees them."""
 
-    units: tuple[Unit, ...]
-    runs: tuple[UnitRun, ...]
+    firsts: tuple[int, ...]
+    """The number of the first document of each run of units."""
+    documents: int
+    """Of this run and of earlier ones."""
     pieces: int
     """That the range of digests or keys of one for each document is cut into."""
-    keys: int
-    """In each of them, at the most, on average."""
-    ranked: bool
+    settings: Dedup = field(default_factory=Dedup)
+    keys: int = KEYS_PER_PARTITION
+    """In each piece, at the most, on average."""
+    text_bytes: int = 0
+    """Of all documents."""
+    ranked: bool = False
     """Whether ranks are an array, and not the numbers of documents."""
-    earlier: int
-    """Documents of earlier runs: they are numbered first, and outrank all others."""
-    rules: Mapping[str, SourceRule]
+    earlier: int = 0
+    """Documents of earlier runs: they are numbered first, outrank all others, and two of them are never
+    compared again."""
+    rules: Mapping[str, SourceRule] = field(default_factory=dict)
     """Of sources that are not deduplicated with all others."""
 
     @property
-    def firsts(self) -> tuple[int, ...]:
-        """The number of the first document of each run."""
-        return tuple(run.first for run in self.runs)
+    def shape(self) -> tuple[int, int]:
+        """Bands of signatures, and lanes of each."""
+        return band_shape(self.settings.minhash.threshold, self.settings.minhash.num_perm)
+
+
+@dataclass(frozen=True)
+class RunWork:
+    """A run of units that a task works on."""
+
+    corpus: Corpus
+    run: UnitRun
+    part: int = TEXT
+    """The number of a field, where fields are compared."""
 
     @property
-    def own_runs(self) -> tuple[UnitRun, ...]:
-        """The runs of units of this run: an earlier document is never the worse one of a pair."""
-        return tuple(run for run in self.runs if run.first >= self.earlier)
+    def code(self) -> PairCode:
+        """How pairs are written whose worse document is of the run."""
+        return pair_code(self.run.first, self.run.last, documents=self.corpus.documents)
 
-    def code_of(self, run: UnitRun) -> PairCode:
-        """Return how pairs are written whose worse document is of a run."""
-        return pair_code(run.first, run.last, documents=self.units[-1].last)
+
+@dataclass(frozen=True)
+class PieceWork:
+    """A piece of the range of digests or keys that a task works on."""
+
+    corpus: Corpus
+    number: int
+    part: int = TEXT
+    """The number of a band, or of a field."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +76,8 @@ class Method:
     """One way of finding duplicates."""
 
     applies: Callable[[RunFile], bool]
-    find: Callable[[Job, Corpus], Phases[tuple[FoundEdges, ...]]]
-    """Finds them; may rely on what the methods before it have written."""
+    find: Callable[[Job, Corpus, Sequence[UnitRun]], Phases[tuple[FoundEdges, ...]]]
+    """Finds them in runs of units; may rely on what the methods before it have written."""
     unread: tuple[str, ...]
     """Where files of it lie that no later step reads."""
     sampled: tuple[Function, ...]
@@ -68,12 +93,27 @@ def rules_of(file: RunFile) -> dict[str, SourceRule]:
     return {source.name: source.dedup for source in file.sources if source.dedup is not True}
 
 
-def corpus_of(job: Job, units: tuple[Unit, ...], keys: int) -> Corpus:
+def corpus_of(job: Job, units: tuple[Unit, ...], keys: int) -> tuple[Corpus, list[UnitRun]]:
     """Return the documents of a run, behind those of earlier runs, in pieces of some number of keys."""
     every = (*numbered(job.scope.earlier), *units)
-    runs, earlier = tuple(unit_runs(every)), earlier_documents(job.scope.earlier)
-    pieces = num_pieces(units[-1].last, keys=keys)
-    return Corpus(every, runs, pieces, keys, is_ranked(job), earlier, rules_of(job.file))
+    runs, documents = unit_runs(every), units[-1].last
+    corpus = Corpus(
+        firsts=tuple(run.first for run in runs),
+        documents=documents,
+        pieces=num_pieces(documents, keys=keys),
+        settings=job.file.dedup,
+        keys=keys,
+        text_bytes=sum(unit.text_bytes for unit in every),
+        ranked=is_ranked(job),
+        earlier=earlier_documents(job.scope.earlier),
+        rules=rules_of(job.file),
+    )
+    return corpus, runs
+
+
+def own_runs(corpus: Corpus, runs: Sequence[UnitRun]) -> list[UnitRun]:
+    """Return the runs of units of this run: an earlier document is never the worse one of a pair."""
+    return [run for run in runs if run.first >= corpus.earlier]
 
 
 def is_ranked(job: Job) -> bool:

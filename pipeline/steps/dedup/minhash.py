@@ -21,16 +21,12 @@ from pipeline.steps.dedup.equal import compared_documents
 from pipeline.steps.dedup.hashing import (
     INDEX,
     PAIRS_FOLDER,
-    CandidateRun,
-    PairRange,
     PairsRecord,
     hash_candidates,
     verify_pairs,
 )
-from pipeline.steps.dedup.method import Corpus, Method
+from pipeline.steps.dedup.method import Corpus, Method, PieceWork, RunWork, own_runs
 from pipeline.steps.dedup.pieces import (
-    Piece,
-    RunKeys,
     SignedRun,
     cut_keys,
     find_candidates,
@@ -41,7 +37,6 @@ from pipeline.steps.dedup.runs import UnitRun, by_piece
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job, RowsOf
 from stages.dedup.bloom_filter import add_keys, empty_filter, may_hold
-from stages.dedup.lsh import band_shape
 from stages.store.arrays import array_writer, open_array, write_array
 
 _MARKS = "dedup/keys/marks.npy"
@@ -69,12 +64,12 @@ def mark_keys(workspace: Workspace, work: MarkedKeys) -> UnitRecord:
     return UnitRecord()
 
 
-def cut_screened_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
+def cut_screened_keys(workspace: Workspace, work: RunWork) -> UnitRecord:
     """Order the band keys of earlier documents that may be those of new ones by piece.
 
     keys (K,), documents (K,) of all bands, and where each piece begins in each band, ptr (B, P + 1).
     """
-    documents = compared_documents(workspace, work.run, pieces=work.pieces, rules=work.rules)
+    documents = compared_documents(workspace, work)
     marks = open_array(workspace.path(_MARKS), dtype="<u8").astype(np.uint64, copy=False)
     signed = SignedRun(workspace, work)
     folder = workspace.create(keys_key(work.run.number))
@@ -86,7 +81,7 @@ def cut_screened_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
         for band, words in enumerate(marks):
             keys = signed.keys(band)[documents]
             passed = np.flatnonzero(may_hold(words, keys))
-            order, ptr = by_piece(keys[passed], work.pieces)
+            order, ptr = by_piece(keys[passed], work.corpus.pieces)
             append_keys(keys[passed[order]])
             append_documents(documents[passed[order]].astype("<u4"))
             pointers.append(written + ptr)
@@ -99,50 +94,40 @@ NEAR = "minhash"
 """`method` in the evidence."""
 
 
-def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
+def _find(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
     """Find near-duplicates."""
-    minhash, pieces, runs = job.file.dedup.minhash, corpus.pieces, corpus.runs
-    earlier = corpus.earlier
-    bands, _ = band_shape(minhash.threshold, minhash.num_perm)
-    yield from _cut_keys(job, corpus, bands)
-    found = {
-        f"band-{band:03d}-{number:05d}": Piece(
-            corpus.firsts, number, band, minhash, corpus.ranked, earlier, corpus.keys
-        )
-        for band, number in itertools.product(range(bands), range(pieces))
-    }
-    tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
-    yield Phase("find near-duplicates", tasks)
-    tasks = [
-        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash, earlier))
-        for run in runs
+    bands, _ = corpus.shape
+    works = [RunWork(corpus, run) for run in runs]
+    own = [RunWork(corpus, run) for run in own_runs(corpus, runs)]
+    yield from _cut_keys(job, works, own)
+    pieces = [
+        PieceWork(corpus, number, band)
+        for band, number in itertools.product(range(bands), range(corpus.pieces))
     ]
+    yield Phase(
+        "find near-duplicates",
+        [job.task(f"band-{one.part:03d}-{one.number:05d}", find_candidates, one) for one in pieces],
+    )
+    tasks = [job.task(f"shingles-{work.run.name}", hash_candidates, work) for work in works]
     yield Phase("hash candidates", tasks)
-    tasks = [
-        job.task(
-            f"pairs-{run.name}",
-            verify_pairs,
-            PairRange(run, corpus.firsts, pieces, minhash, corpus.ranked, corpus.code_of(run)),
-        )
-        for run in corpus.own_runs
-    ]
+    tasks = [job.task(f"pairs-{work.run.name}", verify_pairs, work) for work in own]
     verified = yield Phase("verify near-duplicates", tasks)
     compared = sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
     return (FoundEdges(NEAR, PAIRS_FOLDER, compared=compared),)
 
 
-def _cut_keys(job: Job, corpus: Corpus, bands: int) -> Phases[None]:
+def _cut_keys(job: Job, works: Sequence[RunWork], own: Sequence[RunWork]) -> Phases[None]:
     """Cut band keys into pieces: all of this run's, and of earlier runs those that it has, too."""
 
-    def tasks(runs: Sequence[UnitRun], cut: Callable[[Workspace, RunKeys], UnitRecord]) -> list[Task]:
-        of_runs = [RunKeys(run, corpus.pieces, job.file.dedup.minhash, corpus.rules) for run in runs]
-        return [job.task(f"keys-{work.run.name}", cut, work) for work in of_runs]
+    def tasks(some: Sequence[RunWork], cut: Callable[[Workspace, RunWork], UnitRecord]) -> list[Task]:
+        return [job.task(f"keys-{work.run.name}", cut, work) for work in some]
 
-    yield Phase("sort band keys", tasks(corpus.own_runs, cut_keys))
+    corpus = works[0].corpus
+    yield Phase("sort band keys", tasks(own, cut_keys))
     if corpus.earlier:
-        marked = MarkedKeys(tuple(run.number for run in corpus.own_runs), bands)
+        marked = MarkedKeys(tuple(work.run.number for work in own), corpus.shape[0])
         yield Phase("mark band keys", [job.task("marks", mark_keys, marked)])
-        before = corpus.runs[: -len(corpus.own_runs) or None]
+        before = works[: -len(own) or None]
         yield Phase("look up earlier band keys", tasks(before, cut_screened_keys))
 
 

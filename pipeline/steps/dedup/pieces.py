@@ -13,8 +13,8 @@ block. The number of pieces follows from the number of documents alone, so nothi
 memory or on workers.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,16 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import ranks_of
 from pipeline.steps.dedup.equal import WITHIN, compared_documents
-from pipeline.steps.dedup.runs import BLOCK_KEYS, UnitRun, by_piece
+from pipeline.steps.dedup.method import PieceWork, RunWork
+from pipeline.steps.dedup.runs import BLOCK_KEYS, by_piece
 from pipeline.steps.records import UnitRecord
 from stages.dedup.buckets import BucketFiller, KeyBlock, RankedBuckets, SharedKeys, shared_keys
 from stages.dedup.keys import salted
-from stages.dedup.lsh import KEYS_PER_PARTITION, MinHashConfig, band_keys, band_shape
+from stages.dedup.lsh import band_keys
 from stages.dedup.survivors import Ranks
 from stages.store.arrays import array_writer, open_array, write_array
+
+KeysOfRun = tuple[int, NDArray[np.uint64], NDArray[np.uint32]]
+"""The number of the first document of a run, keys of it, (K,), and their documents, from 0."""
 
 
 class CandidatesRecord(UnitRecord):
@@ -39,33 +42,6 @@ class CandidatesRecord(UnitRecord):
 
     members: int
     comparisons: int
-
-
-@dataclass(frozen=True)
-class RunKeys:
-    """A run of units whose band keys are cut into pieces."""
-
-    run: UnitRun
-    pieces: int
-    minhash: MinHashConfig
-    rules: Mapping[str, SourceRule] = field(default_factory=dict)
-    """Of sources that are not deduplicated with all others."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A range of one band's keys."""
-
-    firsts: tuple[int, ...]
-    """The number of the first document of each run of units."""
-    number: int
-    band: int
-    minhash: MinHashConfig
-    ranked: bool = False
-    earlier: int = 0
-    """Documents of earlier runs, which are numbered first; two of them are never compared again."""
-    keys: int = KEYS_PER_PARTITION
-    """That it holds at the most, on average."""
 
 
 class SignedRun:
@@ -76,11 +52,11 @@ class SignedRun:
         work: the run.
     """
 
-    def __init__(self, workspace: Workspace, work: RunKeys) -> None:
-        units, minhash = work.run.units, work.minhash
-        self.bands, self._rows = band_shape(minhash.threshold, minhash.num_perm)
+    def __init__(self, workspace: Workspace, work: RunWork) -> None:
+        units, rules = work.run.units, work.corpus.rules
+        self.bands, self._rows = work.corpus.shape
         self._signatures = [open_array(workspace.path(unit.signatures), dtype="<u4") for unit in units]
-        self._salts = [unit.source if work.rules.get(unit.source) == WITHIN else None for unit in units]
+        self._salts = [unit.source if rules.get(unit.source) == WITHIN else None for unit in units]
 
     def keys(self, band: int) -> NDArray[np.uint64]:
         """Return the key of each document in one band: (N,)."""
@@ -99,12 +75,12 @@ def band_key(band: int, piece: int) -> str:
     return f"dedup/bands/{band:03d}-{piece:05d}"
 
 
-def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
+def cut_keys(workspace: Workspace, work: RunWork) -> UnitRecord:
     """Order a run's band keys by piece, repeats left out: they are decided with their first.
 
     keys (B, M), documents (B, M) and where each piece begins in each band, ptr (B, P + 1).
     """
-    documents = compared_documents(workspace, work.run, pieces=work.pieces, rules=work.rules)
+    documents = compared_documents(workspace, work)
     signed = SignedRun(workspace, work)
     folder = workspace.create(keys_key(work.run.number))
     pointers = []
@@ -114,7 +90,7 @@ def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
     ):
         for band in range(signed.bands):
             keys = signed.keys(band)[documents]
-            order, ptr = by_piece(keys, work.pieces)
+            order, ptr = by_piece(keys, work.corpus.pieces)
             append_keys(keys[order][None])
             append_documents(documents[order].astype("<u4")[None])
             pointers.append(ptr)
@@ -122,9 +98,33 @@ def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
     return UnitRecord()
 
 
-def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
+def find_candidates(workspace: Workspace, piece: PieceWork) -> CandidatesRecord:
     """Find the candidates of one band among the documents whose key lies in one piece."""
     parts = list(_parts(workspace, piece))
+    room = min(piece.corpus.keys, sum(len(keys) for _, keys, _ in parts))
+    folder, most = band_key(piece.part, piece.number), piece.corpus.settings.minhash.max_candidates
+    return fill_buckets(workspace, piece, folder, parts, max_candidates=most, room=room)
+
+
+def fill_buckets(
+    workspace: Workspace,
+    piece: PieceWork,
+    folder: str,
+    parts: Sequence[KeysOfRun],
+    *,
+    max_candidates: int,
+    room: int | None = None,
+) -> CandidatesRecord:
+    """Find the documents that share a key, and write their buckets.
+
+    Args:
+        workspace: where ranks are.
+        piece: of keys.
+        folder: key of what is written.
+        parts: of each run the number of its first document, its keys in the piece, and their documents.
+        max_candidates: of a document.
+        room: keys that are counted; None if nothing is known of them.
+    """
 
     def blocks() -> Iterator[KeyBlock]:
         for first, keys, documents in parts:
@@ -132,11 +132,10 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
                 block = slice(start, start + BLOCK_KEYS)
                 yield keys[block], documents[block] + np.int64(first)
 
-    room = min(piece.keys, sum(len(keys) for _, keys, _ in parts))
-    shared = shared_keys(blocks(), room=room)
-    buckets = Buckets(shared, piece.minhash.max_candidates, piece.earlier)
-    folder = workspace.create(band_key(piece.band, piece.number))
-    return write_buckets(folder, buckets, blocks, ranks_of(workspace, piece.ranked))
+    shared = shared_keys(blocks()) if room is None else shared_keys(blocks(), room=room)
+    buckets = Buckets(shared, max_candidates, piece.corpus.earlier)
+    ranks = ranks_of(workspace, piece.corpus.ranked)
+    return write_buckets(workspace.create(folder), buckets, blocks, ranks)
 
 
 def read_keys(workspace: Workspace, run: int) -> NDArray[np.uint64]:
@@ -145,24 +144,22 @@ def read_keys(workspace: Workspace, run: int) -> NDArray[np.uint64]:
     return keys
 
 
-def _parts(
-    workspace: Workspace, piece: Piece
-) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.uint32]]]:
+def _parts(workspace: Workspace, piece: PieceWork) -> Iterator[KeysOfRun]:
     """Yield of each run the number of its first document, its keys in the piece, and their documents.
 
     The arrays are mapped, each once: opening files is what costs most in a very large corpus.
     """
-    for run, first in enumerate(piece.firsts):
+    for run, first in enumerate(piece.corpus.firsts):
         folder = workspace.path(keys_key(run))
         ptr = _open(folder / "ptr.npy")
-        low, high = ptr[piece.band, piece.number : piece.number + 2].tolist()
+        low, high = ptr[piece.part, piece.number : piece.number + 2].tolist()
         if low == high:
             continue
         count = int(ptr[-1, -1])
         shape: tuple[int, ...] = (count,)
         begin = 0
-        if first >= piece.earlier:  # of each band as many
-            shape, begin = (len(ptr), count), piece.band * count
+        if first >= piece.corpus.earlier:  # of each band as many
+            shape, begin = (len(ptr), count), piece.part * count
         keys: Any = open_array(folder / "keys.npy", shape=shape, dtype="<u8").reshape(-1)
         documents: Any = open_array(folder / "documents.npy", shape=shape, dtype="<u4").reshape(-1)
         yield first, keys[begin + low : begin + high], documents[begin + low : begin + high]

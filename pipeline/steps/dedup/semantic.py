@@ -10,18 +10,17 @@ A task that compares holds the best-ranked documents of one cluster and a block 
 cluster may be of any size.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Phase, Phases, Where, Workspace
-from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import SIMILARITIES, EdgeWriter, FoundEdges, ranks_of
-from pipeline.steps.dedup.equal import compared_documents
-from pipeline.steps.dedup.method import Corpus, Method
+from pipeline.steps.dedup.equal import WITHIN, compared_documents
+from pipeline.steps.dedup.method import Corpus, Method, RunWork
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job, RowsOf
@@ -54,28 +53,24 @@ _ASSIGNED_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
-class SemanticRun:
-    """A run of units."""
-
-    run: UnitRun
-    config: SemanticConfig
-    pieces: int
-    rules: Mapping[str, SourceRule]
-
-
-@dataclass(frozen=True)
 class SemanticClusters:
     """All documents, and which clusters a task compares: each `step`-th from a number on."""
 
+    corpus: Corpus
     runs: tuple[UnitRun, ...]
-    config: SemanticConfig
-    ranked: bool
     part: int = 0
     step: int = 1
-    within: frozenset[str] = frozenset()
-    """Sources whose documents are compared with each other alone."""
-    earlier: int = 0
-    """Documents of earlier runs, which are never the worse one of a pair."""
+
+    @property
+    def within(self) -> list[str]:
+        """Sources whose documents are compared with each other alone."""
+        return sorted(name for name, rule in self.corpus.rules.items() if rule == WITHIN)
+
+
+def _config(corpus: Corpus) -> SemanticConfig:
+    config = corpus.settings.semantic
+    assert config is not None, "the method applies only where it is asked for"
+    return config
 
 
 class SemanticRecord(UnitRecord):
@@ -84,9 +79,9 @@ class SemanticRecord(UnitRecord):
     compared: int = 0
 
 
-def embed_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
+def embed_run(workspace: Workspace, work: RunWork) -> UnitRecord:
     """Embed the documents of a run of units."""
-    encode = encoder_of(workspace, work.config)
+    encode = encoder_of(workspace, _config(work.corpus))
     path = workspace.create(vectors_key(work.run.name))
     width = rounded(encode([""])).shape[1]
     with array_writer(path, dtype="|i1", shape=(width,)) as append:
@@ -126,7 +121,7 @@ def find_clusters(workspace: Workspace, work: SemanticClusters) -> UnitRecord:
 
     So neither the order of files nor what is read beside them says which documents are in it.
     """
-    total = work.runs[-1].last
+    total = work.corpus.documents
     bound = np.uint64(min(SAMPLE / total, 1.0) * float(2**64 - 2**12))
     parts, places = [], [np.empty((0, 2), np.uint64)]
     for run in work.runs:
@@ -136,7 +131,7 @@ def find_clusters(workspace: Workspace, work: SemanticClusters) -> UnitRecord:
         places.append(ids[chosen])
     sampled = np.concatenate(places)
     order = np.lexsort((sampled[:, 1], sampled[:, 0]))
-    centroids = find_centroids(np.concatenate(parts)[order], num_clusters(total, work.config))
+    centroids = find_centroids(np.concatenate(parts)[order], num_clusters(total, _config(work.corpus)))
     write_array(workspace.create(_CENTROIDS), centroids)
     return UnitRecord()
 
@@ -151,12 +146,12 @@ def _ids(workspace: Workspace, run: UnitRun) -> NDArray[np.uint64]:
     return np.concatenate([np.empty((0, 2), np.uint64), *parts])
 
 
-def assign_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
+def assign_run(workspace: Workspace, work: RunWork) -> UnitRecord:
     """Find the nearest clusters of the documents of a run of units."""
     run = work.run
     centroids: Any = open_array(workspace.path(_CENTROIDS), dtype="|i1")
     vectors = _embeddings(workspace, run)
-    compared = compared_documents(workspace, run, pieces=work.pieces, rules=work.rules)
+    compared = compared_documents(workspace, work)
     found, parts = [np.empty(0, np.int64)], [np.empty((0, 2), np.int64)]
     for start in range(0, len(compared), _ASSIGNED_ROWS):
         rows = compared[start : start + _ASSIGNED_ROWS]
@@ -178,19 +173,20 @@ def assign_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
 
 def compare_clusters(workspace: Workspace, work: SemanticClusters) -> SemanticRecord:
     """Write the pairs over the threshold of some clusters."""
-    ranks, firsts = ranks_of(workspace, work.ranked), [run.first for run in work.runs]
+    corpus, config = work.corpus, _config(work.corpus)
+    ranks = ranks_of(workspace, corpus.ranked)
     count = len(open_array(workspace.path(_CENTROIDS), dtype="|i1"))
     compared = 0
     folder = workspace.create(f"{_FOLDER}/{work.part:05d}")
     folder.mkdir(parents=True, exist_ok=True)
-    with EdgeWriter(folder, firsts, ranks=ranks) as writer:
+    with EdgeWriter(folder, corpus.firsts, ranks=ranks) as writer:
         for cluster in range(work.part, count, work.step):
-            for group in ("", *sorted(work.within)):
+            for group in ("", *work.within):
                 read = _Group(workspace, work, cluster, group)
                 heads, numbers = _heads(read, ranks)
                 for block, members in _blocks(read, ranks):
-                    places, rows, similarity = similar_pairs(heads, block, work.config)
-                    own = members[rows] >= work.earlier
+                    places, rows, similarity = similar_pairs(heads, block, config)
+                    own = members[rows] >= corpus.earlier
                     writer.add(numbers[places[own]], members[rows[own]], similarity[own])
                     compared += int(np.searchsorted(heads.ranks, block.ranks).sum())
     return SemanticRecord(compared=compared)
@@ -262,25 +258,16 @@ def _embeddings(workspace: Workspace, run: UnitRun) -> Any:
     return open_array(workspace.path(vectors_key(run.name)), dtype="|i1")
 
 
-def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
+def _find(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
     """Find documents that say the same in other words."""
-    config = job.file.dedup.semantic
-    assert config is not None, "the method applies only where it is asked for"
-    within = frozenset(name for name, rule in corpus.rules.items() if rule == "within")
-    work = {run.name: SemanticRun(run, config, corpus.pieces, corpus.rules) for run in corpus.runs}
-    yield Phase("embed", [job.task(f"embed-{name}", embed_run, one) for name, one in work.items()])
-    whole = SemanticClusters(corpus.runs, config, corpus.ranked)
+    works = [RunWork(corpus, run) for run in runs]
+    yield Phase("embed", [job.task(f"embed-{one.run.name}", embed_run, one) for one in works])
+    whole = SemanticClusters(corpus, tuple(runs))
     yield Phase("find clusters", [job.task("centroids", find_clusters, whole)], Where.ALONE)
-    yield Phase("cluster", [job.task(f"assign-{name}", assign_run, one) for name, one in work.items()])
-    parts = min(len(corpus.runs), num_clusters(corpus.runs[-1].last, config))
+    yield Phase("cluster", [job.task(f"assign-{one.run.name}", assign_run, one) for one in works])
+    parts = min(len(runs), num_clusters(corpus.documents, _config(corpus)))
     tasks = [
-        job.task(
-            f"semantic-{part:05d}",
-            compare_clusters,
-            SemanticClusters(
-                corpus.runs, config, corpus.ranked, part, parts, within=within, earlier=corpus.earlier
-            ),
-        )
+        job.task(f"semantic-{part:05d}", compare_clusters, replace(whole, part=part, step=parts))
         for part in range(parts)
     ]
     done = yield Phase("compare embeddings", tasks)

@@ -34,7 +34,7 @@ from pipeline.steps.dedup.resolve import (
     keep_all,
     resolve,
 )
-from pipeline.steps.dedup.runs import PartitionsRecord, note_partitions
+from pipeline.steps.dedup.runs import PartitionsRecord, UnitRun, note_partitions
 from pipeline.steps.dedup.sides import HELD_OUT_CLUSTERS, SIDES
 from pipeline.steps.earlier import RANKS_UNIT, behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
@@ -212,8 +212,8 @@ def _work(job: Job) -> Work[DedupRecord]:
     units = behind(own, earlier_documents(earlier))
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     warnings = yield from _rank(job, where)
-    corpus = corpus_of(job, units, (yield from _keys_per_partition(job)))
-    found = yield from _find(job, corpus)
+    corpus, runs = corpus_of(job, units, (yield from _keys_per_partition(job)))
+    found = yield from _find(job, corpus, runs)
     alike = not config.exact or bool(corpus.rules)
     whole = Resolution(units, corpus.pieces, found, corpus.ranked, kept, alike, earlier)
     task = job.task("resolve", resolve, whole)
@@ -254,12 +254,12 @@ def _keys_per_partition(job: Job) -> Phases[int]:
     return noted[task.unit].read(PartitionsRecord).keys
 
 
-def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
+def _find(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
     """Find duplicates by every method that the run asks for."""
     found: list[FoundEdges] = []
     for method in METHODS:
         if method.applies(job.file):
-            found += yield from method.find(job, corpus)
+            found += yield from method.find(job, corpus, runs)
     return tuple(found)
 
 

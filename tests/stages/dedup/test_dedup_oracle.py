@@ -20,23 +20,24 @@ from pipeline.engine.tasks import Function, Task, Worker
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
+from pipeline.run_file.deduplication import Dedup
 from pipeline.steps import evidence
 from pipeline.steps.dedup import edges as expand
 from pipeline.steps.dedup import hashing as pairs
+from pipeline.steps.dedup import method
 from pipeline.steps.dedup import resolve as resolving
 from pipeline.steps.dedup import runs as dedup
 from pipeline.steps.dedup import runs as dedup_runs
 from pipeline.steps.dedup.edges import FoundEdges
-from pipeline.steps.dedup.equal import DigestPiece, RunDigests, cut_digests, find_exact
+from pipeline.steps.dedup.equal import cut_digests, find_exact
 from pipeline.steps.dedup.hashing import (
-    CandidateRun,
     HashingRecord,
-    PairRange,
     hash_candidates,
     pairs_key,
     verify_pairs,
 )
-from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidates
+from pipeline.steps.dedup.method import PieceWork, RunWork
+from pipeline.steps.dedup.pieces import cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest import part as ingest
@@ -46,7 +47,7 @@ from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
 from stages.cleaning.text import clean_text
 from stages.dedup import shingle_sets
-from stages.dedup.lsh import MinHashConfig, band_shape
+from stages.dedup.lsh import MinHashConfig
 from stages.dedup.shingles import hash32, split_tokens
 from stages.identity import document_id
 from stages.reading.reader import TextSplit
@@ -293,23 +294,23 @@ class Run:
         return tuple(units)
 
     def _dedup(self, units: tuple[Unit, ...]) -> ResolveRecord:
-        config, pieces = self._corpus.minhash, self._pieces
-        runs = unit_runs(units)
-        firsts = tuple(run.first for run in runs)
-        for run in runs:
-            self._do(cut_digests, RunDigests(run, pieces))
+        pieces, runs = self._pieces, unit_runs(units)
+        firsts, settings = tuple(run.first for run in runs), Dedup(minhash=self._corpus.minhash)
+        corpus = method.Corpus(firsts, units[-1].last, pieces, settings)
+        works = [RunWork(corpus, run) for run in runs]
+        for work in works:
+            self._do(cut_digests, work)
         for piece in range(pieces):
-            self._do(find_exact, DigestPiece(firsts, piece))
-        for run in runs:
-            self._do(cut_keys, RunKeys(run, pieces, config))
-        bands, _ = band_shape(config.threshold, config.num_perm)
-        for band in range(bands):
+            self._do(find_exact, PieceWork(corpus, piece))
+        for work in works:
+            self._do(cut_keys, work)
+        for band in range(corpus.shape[0]):
             for piece in range(pieces):
-                self._do(find_candidates, Piece(firsts, piece, band, config))
-        hashed = [self._do(hash_candidates, CandidateRun(run, pieces, config)) for run in runs]
+                self._do(find_candidates, PieceWork(corpus, piece, band))
+        hashed = [self._do(hash_candidates, work) for work in works]
         self._candidates = sum(HashingRecord.model_validate(record).candidates for record in hashed)
-        for run in runs:
-            self._do(verify_pairs, PairRange(run, firsts, pieces, config))
+        for work in works:
+            self._do(verify_pairs, work)
         return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, FOUND)))
 
     def _do(self, function: Function, payload: object) -> dict[str, JsonValue]:

@@ -12,6 +12,7 @@ from pipeline.report.content import RunReport
 from pipeline.report.words import said_of_reason
 from pipeline.run_file.config import RunFile
 from pipeline.system.printable import printable
+from stages.objectives.table import KINDS
 from stages.reading.source_code import CODE_ENDINGS
 
 _LICENCES = (
@@ -32,21 +33,6 @@ _LICENCES = (
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _LARGER = ((10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"), (1_000_000_000, "100M<n<1B"))
 _LARGEST = "n>1B"
-_TASKS = {
-    "clm": "text-generation",
-    "fim": "text-generation",
-    "prefix_lm": "text-generation",
-    "mixture": "text-generation",
-    "span_corruption": "text-generation",
-    "ul2": "text-generation",
-    "bart": "text-generation",
-    "mlm": "fill-mask",
-    "electra": "fill-mask",
-    "nsp": "fill-mask",
-    "sop": "fill-mask",
-    "simcse": "sentence-similarity",
-}
-"""By objective, the Hub's category."""
 _ISO = re.compile(r"[a-z]{2,3}")
 _MOST_LANGUAGES = 20
 """Rows of languages in the text; the metadata has all."""
@@ -77,9 +63,9 @@ def _metadata(report: RunReport, file: RunFile) -> Iterator[str]:
     if languages:
         yield "language:"
         yield from (f"- {json.dumps(language)}" for language in languages)  # no is a word of YAML
-    kinds = {dataset.objective.kind for dataset in file.datasets}
+    categories = {KINDS[dataset.objective.kind].category for dataset in file.datasets}
     yield "task_categories:"
-    yield from (f"- {task}" for task in sorted({_TASKS[kind] for kind in kinds if kind in _TASKS}))
+    yield from (f"- {category}" for category in sorted(categories))
     kept = report["documents"].get("kept", report["documents"]["read"])
     size = next((said for most, said in (*_SIZES, *_LARGER) if kept < most), _LARGEST)
     yield f"size_categories:\n- {size}"

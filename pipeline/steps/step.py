@@ -13,7 +13,7 @@ over that list.
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Function, Node, Phases, Task
@@ -281,6 +281,9 @@ class Step(Generic[R]):
     waits: Callable[[Scope], Sequence[str]] = lambda _: ()
     """Returns the names of steps that must be done before it begins, though nothing that it makes
     depends on them: they enter no fingerprint."""
+    grows: Mapping[Literal["unit", "keys", "shard_documents"], int] = field(default_factory=dict)
+    """Bytes that a task holds more with each byte of text of the largest unit, each key of a partition,
+    or each document of a shard: for forecasts."""
     amounts: Callable[[R, Records], Amounts] = lambda *_: Amounts()
     folders: tuple[str, ...] = ()
     """Where it writes, beside the ledger."""

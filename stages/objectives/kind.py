@@ -171,8 +171,11 @@ class Kind(Generic[Config_contra]):
     """How its models are asked for a token."""
     laws: Callable[[StoredRows, Columns, Config_contra, Vocabulary], Broken]
     """What must hold of every row, whatever was drawn for it."""
-    draws: Callable[[Draws, Config_contra, ShownRows], None] = nothing_drawn
-    """Counts what is drawn by lot, as the columns of rows tell it that break none of the laws."""
+    draws: Callable[[Draws, Config_contra, ShownRows], None]
+    """Counts what is drawn by lot, as the columns of rows tell it that break none of the laws;
+    `nothing_drawn` where nothing is."""
+    category: str
+    """The category of tasks that the Hugging Face Hub has for it, for dataset cards."""
     tally: Callable[[Config_contra, Vocabulary, str], RowTally | None] = no_tally
     """Counts what must hold of columns under a label convention; None: rows are put together again, and
     drawn again, which tells all."""
@@ -214,6 +217,8 @@ class Composite(Generic[Config_contra]):
 
     config: type[Config_contra]
     components: Callable[[Config_contra], tuple[WeightedObjective, ...]]
+    category: str
+    """As that of a `Kind`."""
     questions: Questions | None = None
     """How its models are asked for a token; None: as all components are, if they are asked alike."""
 

@@ -40,7 +40,7 @@ from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.dialogues import sections_in
 from pipeline.steps.tokenize.encode import LanguageTokens
-from pipeline.steps.tokenize.step import TOKENIZE, store_need
+from pipeline.steps.tokenize.step import STORE_FACTOR, TOKENIZE, store_need
 from pipeline.steps.tokenizer.load import CHECK, load_markup
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, fixed_bytes, sections_of
@@ -219,6 +219,7 @@ DECODE = Step(
     settings=always({}),
     need=store_need,
     work=_work,
+    grows={"unit": STORE_FACTOR},
     overlaps=always(_OVERLAPPED),
     amounts=_amounts,
     unit_of=lambda name: name.removeprefix(SAMPLED),

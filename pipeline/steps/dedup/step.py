@@ -315,6 +315,7 @@ DEDUP = Step(
     warning=_losses,
     need=_need,
     work=_work,
+    grows={"keys": KEY_BYTES},
     overlaps=_overlaps,
     amounts=_amounts,
     takes=Takes((INGEST.name,)),

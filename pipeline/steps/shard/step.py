@@ -216,6 +216,7 @@ SHARD = Step(
     settings=_settings,
     need=_need,
     work=_work,
+    grows={"shard_documents": DOCUMENT_ROW},
     amounts=_amounts,
     takes=Takes((TOKENIZE.name,), by_unit=False, beside=(REPLAY.name,)),
     evidence=_evidence,

@@ -144,6 +144,7 @@ TOKENIZE = Step(
     warning=markup_loss,
     need=store_need,
     work=_work,
+    grows={"unit": STORE_FACTOR},
     overlaps=_overlaps,
     amounts=_amounts,
     takes=Takes(SELECTING),

@@ -21,7 +21,7 @@ from pipeline.steps.mix.rules import weights_of
 from pipeline.steps.mix.step import MIX, MixChecked, mix_choice
 from pipeline.steps.records import FoundIn, LookedAt, StepRecord, UnitRecord, found_in
 from pipeline.steps.replay.step import token_units
-from pipeline.steps.shard.step import SHARD, copies_need, interleave_of, rows_need
+from pipeline.steps.shard.step import DOCUMENT_ROW, SHARD, copies_need, interleave_of, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -274,6 +274,7 @@ VERIFY = Step(
     settings=_settings,
     need=_need,
     work=_work,
+    grows={"shard_documents": DOCUMENT_ROW},
     overlaps=always((DECODE.name,)),
     amounts=_amounts,
     recalled=_recalled,

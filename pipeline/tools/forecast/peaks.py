@@ -14,13 +14,9 @@ from dataclasses import dataclass
 from pipeline.engine.memory import MIB
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import SCAN
-from pipeline.steps.decode.step import DECODE
-from pipeline.steps.dedup.step import DEDUP, KEY_BYTES
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR
-from pipeline.steps.shard.step import DOCUMENT_ROW, SHARD
 from pipeline.steps.table import step_of
-from pipeline.steps.tokenize.step import STORE_FACTOR, TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY
 from stages.dedup.lsh import KEYS_PER_PARTITION
@@ -45,8 +41,13 @@ class Parts:
     """Of one shard."""
     trained: int
     """Bytes of text that its tokenizer is trained on."""
-    keys: int = KEYS_PER_PARTITION
-    """In a partition of deduplication, at the most."""
+    partition: int = KEYS_PER_PARTITION
+    """Keys in a partition of deduplication, at the most."""
+
+    @property
+    def keys(self) -> int:
+        """Keys in its largest partition: there are no more than documents."""
+        return min(self.partition, self.documents)
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,8 @@ def _added(name: str, *, before: Parts, after: Parts) -> int:
 
     if name == SCAN:
         return 0
-    added = more(min(BATCH_BYTES, after.unit), min(BATCH_BYTES, before.unit), BATCH_FACTOR)
-    step = step_of(name)
-    if step in (TOKENIZE, DECODE):
-        added += more(after.unit, before.unit, STORE_FACTOR)
-    elif step is DEDUP:
-        added += more(min(after.keys, after.documents), min(before.keys, before.documents), KEY_BYTES)
-    elif step in (SHARD, VERIFY):
-        added += more(after.shard_documents, before.shard_documents, DOCUMENT_ROW)
-    return added
+    batches = more(min(BATCH_BYTES, after.unit), min(BATCH_BYTES, before.unit), BATCH_FACTOR)
+    grows = step_of(name).grows
+    return batches + sum(
+        more(getattr(after, part), getattr(before, part), grows[part]) for part in grows
+    )

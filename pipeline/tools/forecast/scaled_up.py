@@ -238,7 +238,7 @@ def _parts_of(sample: MeasuredSample, run: RunFile, *, whole: bool = False) -> P
         documents=kept,
         shard_documents=kept // (run.packing.shards or made),
         trained=min(round(_trained(sample) * times), int(run.tokenizer.train.sample_size)),
-        keys=run.resources.keys_per_partition,
+        partition=run.resources.keys_per_partition,
     )
 
 

@@ -62,5 +62,6 @@ DENOISING = Kind(
     written=Written(draw=_draw_with),
     laws=_laws,
     draws=count_bart,
+    category="text-generation",
     mixes=True,
 )

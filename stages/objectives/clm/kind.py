@@ -4,7 +4,7 @@ import numpy as np
 
 from stages.objectives.clm.config import CausalLM, label_causally
 from stages.objectives.clm.laws import CausalTally
-from stages.objectives.kind import Kind
+from stages.objectives.kind import Kind, nothing_drawn
 from stages.objectives.laws.rows import Broken, no_label_is_pad, segments, unshifted
 from stages.objectives.learning import NEXT_TOKENS, PROMPTED_TOKENS
 from stages.objectives.rows import Columns, Restored, StoredRows, Widths
@@ -66,6 +66,8 @@ CLM = Kind(
     learning=lambda config: NEXT_TOKENS if config.loss == "all" else PROMPTED_TOKENS,
     questions=lambda _: Questions(Form.NEXT),
     laws=_laws,
+    draws=nothing_drawn,
+    category="text-generation",
     stored_columns=_stored_columns,
     tally=CausalTally,
     mixes=True,

@@ -90,5 +90,6 @@ ELECTRA = Kind(
     written=Written(draw=_draw_with, matches=_matches),
     laws=_laws,
     draws=count_electra,
+    category="fill-mask",
     mixes=True,
 )

@@ -94,5 +94,6 @@ FILL_IN_MIDDLE = Kind(
     written=Written(draw=_draw_with, matches=_matches, count=_count),
     laws=_laws,
     draws=count_fim,
+    category="text-generation",
     mixes=True,
 )

@@ -59,7 +59,7 @@ def _components(config: Mixture) -> tuple[WeightedObjective, ...]:
     )
 
 
-MIXTURE = Composite(config=Mixture, components=_components)
+MIXTURE = Composite(config=Mixture, components=_components, category="text-generation")
 
 
 def count_documents(draws: Draws, parts: Sequence[WeightedObjective], shard: ShardContext) -> None:

@@ -42,5 +42,6 @@ MLM = Kind(
     questions=lambda _: Questions(Form.MASK, Form.MASK),
     laws=_laws,
     draws=count_masks,
+    category="fill-mask",
     mixes=True,
 )

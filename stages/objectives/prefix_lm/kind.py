@@ -164,5 +164,6 @@ PREFIX_LM = Kind(
     stored_columns=_stored_columns,
     laws=_laws,
     draws=count_prefixes,
+    category="text-generation",
     mixes=True,
 )

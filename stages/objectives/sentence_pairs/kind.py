@@ -178,6 +178,7 @@ NEXT_SENTENCE = Kind(
     written=Written(draw=_draw_with, matches=_matches_next, count=_count_next),
     laws=_laws_next,
     draws=count_nsp,
+    category="fill-mask",
     least_row=LEAST_PAIR,
     lay_out=_lay_out_next,
     stored_columns=_room,
@@ -195,6 +196,7 @@ SENTENCE_ORDER = Kind(
     written=Written(draw=_draw_with, matches=_matches_order, count=_count_order),
     laws=_laws_order,
     draws=count_sop,
+    category="fill-mask",
     least_row=LEAST_PAIR,
     lay_out=_lay_out_order,
 )

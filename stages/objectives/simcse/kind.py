@@ -72,6 +72,7 @@ SIMCSE = Kind(
     questions=lambda _: Questions(),
     laws=_laws,
     draws=count_simcse,
+    category="sentence-similarity",
     matches=_matches,
     lay_out=_lay_out,
 )

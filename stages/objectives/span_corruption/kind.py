@@ -45,5 +45,6 @@ SPAN_CORRUPTION = Kind(
     refuse=refuse_sentinels,
     laws=_laws,
     draws=count_spans,
+    category="text-generation",
     mixes=True,
 )

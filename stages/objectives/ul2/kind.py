@@ -129,4 +129,9 @@ def denoisers(config: UL2) -> tuple[WeightedObjective, ...]:
     return tuple(found)
 
 
-DENOISERS = Composite(config=UL2, components=denoisers, questions=Questions(Form.SPAN, Form.SPAN))
+DENOISERS = Composite(
+    config=UL2,
+    components=denoisers,
+    category="text-generation",
+    questions=Questions(Form.SPAN, Form.SPAN),
+)

@@ -53,6 +53,8 @@ def test_a_kind_that_lacks_something_is_an_error_at_once() -> None:
             learning=CLM.learning,
             questions=CLM.questions,
             laws=CLM.laws,
+            draws=CLM.draws,
+            category=CLM.category,
         )
 
 

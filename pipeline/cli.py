@@ -128,7 +128,7 @@ def status(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show how far a run is."""
-    from pipeline.planning.earlier import generation_folders
+    from pipeline.planning.run_folder import generation_folders
     from pipeline.report.status import print_status
     from pipeline.session.session import known_steps
     from pipeline.system.disk_faults import disk_faults

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from markupsafe import Markup
 
-from pipeline.planning.earlier import generation_folders
+from pipeline.planning.run_folder import generation_folders
 from pipeline.report.clusters import ClusterContent, describe_clusters
 from pipeline.report.inspection import RowContent, describe_row
 from pipeline.report.shown_rows import ShownRow, shown_row

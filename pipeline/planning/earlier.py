@@ -10,113 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.planning.kept_plan import KeptPlan, KeptStep, read_kept_plan
-from pipeline.planning.outputs import PLAN, require_local
+from pipeline.planning.kept_plan import KeptPlan
+from pipeline.planning.outputs import require_local
+from pipeline.planning.run_folder import AGAINST, RunFolder, generation_folders, recorded_against
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
-from pipeline.state.commits import SCAN, STEP_COMMIT, Commits
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.lineage import KEEPING, digest_of
 from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
 from pipeline.steps.units import units_of
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, FormatError
-from stages.store.generations import missing_generation, numbered_generations, require_no_gap
-
-_AGAINST = "against"
-
-
-def generation_folders(output: Path) -> list[Path]:
-    """Return the folders of a run's later generations, in their order.
-
-    The last one may have been stopped before it was planned, and then counts as not there.
-
-    Raises:
-        FormatError: one before the last is missing, or is not the one that later ones rest on.
-    """
-    found = numbered_generations(output)
-    require_no_gap(output, found)
-    last = max(found, default=0)
-    for number, path in list(found.items()):
-        if (path / PLAN).exists():
-            continue
-        if number < last or not path.is_dir() or _was_planned(path):
-            what = "holds no run" if path.is_dir() else "is no folder"
-            raise missing_generation(output, number, last=last, why=f"{what} (no {PLAN})")
-        del found[number]
-    folders = list(found.values())
-    _require_chain(output, folders)
-    return folders
-
-
-def _was_planned(folder: Path) -> bool:
-    """Say whether a step is committed in a folder that is done after run.json is written: no scan."""
-    return any(step != SCAN for step in Commits(LocalStorage(folder)).steps())
-
-
-def _require_chain(output: Path, folders: Sequence[Path]) -> None:
-    """Refuse a generation that was decided against others than those before it.
-
-    What a deduplication was made against is in run.json: fingerprints of ingest and dedup, those of
-    earlier generations last, and a digest of the generation before.
-
-    Raises:
-        FormatError: names the generation.
-    """
-    kept = _kept(output)
-    identities = [_identity(kept)]
-    digest = digest_of(output, None, KEEPING) if folders else None
-    for number, folder in enumerate(folders, 1):
-        kept = _kept(folder)
-        if kept is not None and not _fits(kept, number, identities, digest):
-            raise missing_generation(
-                output,
-                number,
-                last=len(folders),
-                why="was made after other generations than those before it: it is of another run, or its"
-                " number was another one",
-            )
-        identities.append(_identity(kept))
-        digest = None if digest is None else digest_of(folder, digest, KEEPING)
-
-
-def _fits(
-    kept: KeptPlan, number: int, before: Sequence[tuple[str, str] | None], digest: str | None
-) -> bool:
-    """Say whether a generation was made after those before it, as far as its run.json says.
-
-    Args:
-        kept: what that says.
-        number: of its folder.
-        before: fingerprints of ingest and dedup of those before it; None where they are not known.
-        digest: of the one before; None if it is not known.
-    """
-    against = against_of(kept)
-    own = [(run.ingest, run.dedup) for run in against[-number:]]
-    decided = not against or (
-        len(own) == number and all(known in (None, one) for known, one in zip(before, own, strict=True))
-    )
-    rests = None in (kept.after, digest) or kept.after == digest
-    return decided and rests and kept.generation in (None, number)
-
-
-def _identity(kept: KeptPlan | None) -> tuple[str, str] | None:
-    """Return the fingerprints of a run's ingest and dedup; None if they are not known."""
-    if kept is None or not {INGEST.name, DEDUP_NAME} <= kept.steps.keys():
-        return None
-    return kept.steps[INGEST.name].fingerprint, kept.steps[DEDUP_NAME].fingerprint
-
-
-def _kept(folder: Path) -> KeptPlan | None:
-    try:
-        return read_kept_plan(folder)
-    except (ConfigError, FormatError):  # the run itself says so
-        return None
 
 
 def find_earlier(file: RunFile, base: Path, *, output: Path) -> tuple[EarlierRun, ...]:
@@ -196,35 +103,36 @@ def open_earlier(
     Raises:
         ConfigError: it has not got so far, or its signatures are others.
     """
-    key = f"{setting} = {label!r}"
+    run, key = RunFolder(folder), f"{setting} = {label!r}"
     try:
-        kept = read_kept_plan(folder)
+        kept = run.plan
     except ConfigError as error:
         raise ConfigError(f"{key}: {folder} holds no run; name the folder of a finished one") from error
     _require_signatures(kept, file, key)
     _require_values(kept, file, key)
-    commits, prints = Commits(LocalStorage(folder)), dict[str, str | None]()
-    for name in (INGEST.name, DEDUP_NAME, SPLIT.name):
-        fingerprint = kept.steps[name].fingerprint if name in kept.steps else ""
-        commit = commits.get(name, STEP_COMMIT, fingerprint)
-        if commit is None and name != SPLIT.name:
-            raise ConfigError(f"{key}: step {name} of that run is not done; finish that run first")
-        prints[name] = None if commit is None else fingerprint
-        if name == INGEST.name and commit is not None:
-            sizes = commit.read(INGEST.record).units
-        if name == DEDUP_NAME and commit is not None:
-            methods = tuple(commit.read(DEDUP.record).removed)
-    units = tuple(replace(unit, folder=str(folder.resolve())) for unit in units_of(sizes))
-    ingest, dedup, split = prints.values()
-    assert ingest is not None
-    assert dedup is not None
-    place, ranked = folder.resolve(), commits.get(DEDUP_NAME, RANKS_UNIT, dedup) is not None
+    ingest, dedup = run.record(INGEST, key=key), run.record(DEDUP, key=key)
     selecting = tuple(name for name in SELECTING if name in kept.steps)
-    last = kept.steps[selecting[-1]].fingerprint
-    selected = None if commits.get(selecting[-1], STEP_COMMIT, last) is None else last
+    selected = _if_done(run, selecting[-1])
     if selected is None and file.dedup.cuts:
         raise ConfigError(f"{key}: step {selecting[-1]} of that run is not done; finish that run first")
-    return EarlierRun(label, ingest, dedup, split, place, units, methods, ranked, selecting, selected)
+    place, fingerprint = folder.resolve(), kept.steps[DEDUP_NAME].fingerprint
+    return EarlierRun(
+        label,
+        kept.steps[INGEST.name].fingerprint,
+        fingerprint,
+        _if_done(run, SPLIT.name),
+        place,
+        tuple(replace(unit, folder=str(place)) for unit in units_of(ingest.units)),
+        methods=tuple(dedup.removed),
+        ranked=run.commits.get(DEDUP_NAME, RANKS_UNIT, fingerprint) is not None,
+        selecting=selecting,
+        selected=selected,
+    )
+
+
+def _if_done(run: RunFolder, step: str) -> str | None:
+    """Return the fingerprint of a step if it is done."""
+    return None if run.commit(step) is None else run.plan.steps[step].fingerprint
 
 
 def reopened(runs: Sequence[EarlierRun], file: RunFile) -> tuple[EarlierRun, ...]:
@@ -313,31 +221,17 @@ def _require_values(kept: KeptPlan, file: RunFile, key: str) -> None:
 
 def _recorded(output: Path, file: RunFile) -> tuple[EarlierRun, ...] | None:
     """Return what the deduplication of a folder was made against, if it is whole; or None."""
-    try:
-        kept = read_kept_plan(output)
-    except (ConfigError, FormatError):
+    run = RunFolder(output)
+    kept = run.known_plan
+    if kept is None or DEDUP_NAME not in kept.steps:
         return None
-    step, cut = kept.steps.get(DEDUP_NAME), kept.steps.get(CUT_NAME)
-    before = kept.run.get(DEDUP_NAME, {}).get(_AGAINST, [])
-    if step is None or tuple(before) != file.dedup.against or named_replays(kept) != file.replays:
+    before = kept.run.get(DEDUP_NAME, {}).get(AGAINST, [])
+    if tuple(before) != file.dedup.against or named_replays(kept) != file.replays:
         return None
-    commits = Commits(LocalStorage(output))
-    if commits.get(DEDUP_NAME, STEP_COMMIT, step.fingerprint) is None:
+    if run.commit(DEDUP_NAME) is None:
         return None
-    if cut is not None and commits.get(CUT_NAME, STEP_COMMIT, cut.fingerprint) is None:
-        cut = None  # what it is made against is still to be found
-    return _named(step, cut)
-
-
-def against_of(kept: KeptPlan) -> tuple[EarlierRun, ...]:
-    """Return the names of the runs that run.json says its run was deduplicated against."""
-    step = kept.steps.get(DEDUP_NAME)
-    return () if step is None else _named(step, kept.steps.get(CUT_NAME))
-
-
-def _named(dedup: KeptStep, cut: KeptStep | None) -> tuple[EarlierRun, ...]:
-    selected = () if cut is None else cut.config.get(_AGAINST, ())
-    return EarlierRun.recorded(dedup.config.get(_AGAINST, ()), selected)
+    cut = None if run.commit(CUT_NAME) is None else kept.steps[CUT_NAME]  # else still to be found
+    return recorded_against(kept.steps[DEDUP_NAME], cut)
 
 
 def named_replays(kept: KeptPlan) -> dict[str, str]:

@@ -20,19 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pipeline.planning.earlier import generation_folders
-from pipeline.planning.kept_plan import KeptPlan, KeptStep, read_kept_plan
+from pipeline.planning.kept_plan import KeptStep
+from pipeline.planning.run_folder import RunFolder, generation_folders
 from pipeline.run_file.config import RunFile, TokenizerSection
 from pipeline.run_file.dataset import Dataset
-from pipeline.state.commits import STEP_COMMIT, Commits
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.choose import MIX_NAME, MixRecord, tokens_by_source
 from pipeline.steps.mix.rules import EARLIER
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of, spelled_out_of, tokenizer_of
 from pipeline.steps.tokenizer.step import TOKENIZER
-from stages.errors import ConfigError, FormatError
+from stages.errors import ConfigError
 from stages.mixing.config import Mix, SourceMix
 from stages.store.digests import digest_file
 from stages.store.generations import GENERATIONS, generation_name
@@ -105,7 +103,7 @@ def _files_of_unfinished(
     Raises:
         ConfigError: its files are gone.
     """
-    read = Commits(LocalStorage(folder)).is_whole(INGEST.name)
+    read = RunFolder(folder).commits.is_whole(INGEST.name)
     files = recorded if read or recorded <= new else new
     if not files & new:
         raise ConfigError(
@@ -117,20 +115,11 @@ def _files_of_unfinished(
 
 def files_of(folder: Path, *, finished: bool = True) -> frozenset[str] | None:
     """Return SOURCE/PATH of the files that a run is of; None if there is none, or it is not finished."""
-    try:
-        kept = read_kept_plan(folder)
-    except (ConfigError, FormatError):
+    run = RunFolder(folder)
+    plan = run.known_plan
+    if plan is None or INGEST.name not in plan.steps or (finished and not run.is_finished):
         return None
-    ingest = kept.steps.get(INGEST.name)
-    if ingest is None or (finished and not _is_finished(folder, kept)):
-        return None
-    return frozenset(ingest.config.get("files", {}))
-
-
-def _is_finished(folder: Path, kept: KeptPlan) -> bool:
-    """Say whether all steps of a run are whole; of damaged ones, the run itself says so."""
-    commits = Commits(LocalStorage(folder))
-    return all(commits.is_whole(name) for name in kept.steps)
+    return frozenset(plan.steps[INGEST.name].config.get("files", {}))
 
 
 def run_file_of(file: RunFile, generation: RunGeneration, *, first: Path) -> RunFile:
@@ -198,8 +187,7 @@ def tokenizer_of_first(first: Path) -> Adoption:
         FormatError: it is not there.
     """
     key = model_key(first)
-    kept = read_kept_plan(first).steps[TOKENIZER.name]
-    commit = Commits(LocalStorage(first)).get(TOKENIZER.name, STEP_COMMIT, kept.fingerprint)
+    commit = RunFolder(first).commit(TOKENIZER.name)
     if commit is None:
         raise ConfigError(f"{first}: its tokenizer is not done; finish that run first")
     return Adoption(
@@ -228,7 +216,7 @@ def earlier_mixes(before: Iterable[Path]) -> dict[str, dict[str, int]]:
     """
     found: dict[str, dict[str, int]] = {}
     for folder in before:
-        commits = Commits(LocalStorage(folder))
+        commits = RunFolder(folder).commits
         for step in commits.steps():
             whole = commits.whole(step) if step.startswith(_BEGIN) else None
             if whole is None:

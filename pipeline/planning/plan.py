@@ -17,9 +17,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from pipeline.inputs.files import InputFile
-from pipeline.planning.earlier import against_of
 from pipeline.planning.generations import recorded_mixes
 from pipeline.planning.kept_plan import KeptPlan, KeptStep
+from pipeline.planning.run_folder import against_of
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.steps.earlier import EarlierRun

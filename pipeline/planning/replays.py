@@ -10,25 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.inputs.files import NamedFile
-from pipeline.planning.earlier import generation_folders, named_replays
-from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
+from pipeline.planning.earlier import named_replays
+from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
+from pipeline.planning.run_folder import RunFolder, generation_folders
 from pipeline.run_file.config import RunFile
-from pipeline.state.commits import STEP_COMMIT, Commits
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.replay.step import REPLAY, REPLAYED
 from pipeline.steps.replayed import ReplayedRun, replayed_columns
 from pipeline.steps.selection import DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import R, Scope, Step
+from pipeline.steps.step import Scope
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
 from pipeline.steps.units import units_of
-from stages.errors import ConfigError, DataError, FormatError
+from stages.errors import ConfigError, DataError
 from stages.objectives.table import traits_of
 from stages.store.digests import digest_file
 from stages.tokenizer.framing import BEGIN
@@ -160,16 +159,16 @@ def _opened(folder: Path, source: str, number: int, label: str) -> ReplayedRun:
         ConfigError: there is none, or it has not got so far, or a check found faults.
     """
     key = f"sources.{source}.run = {label!r}"
+    run = RunFolder(folder)
     try:
-        kept = read_kept_plan(folder)
+        kept = run.plan
     except ConfigError as error:
         raise ConfigError(
             f"{key}: {folder} holds no run; name the folder of a finished one, relative to the run file"
         ) from error
-    commits = Commits(LocalStorage(folder))
-    ingest, split = _whole(INGEST, kept, commits, key), _whole(SPLIT, kept, commits, key)
-    _whole(TOKENIZE, kept, commits, key)
-    if _whole(DECODE, kept, commits, key).findings:
+    ingest, split = run.record(INGEST, key=key), run.record(SPLIT, key=key)
+    run.record(TOKENIZE, key=key)
+    if run.record(DECODE, key=key).findings:
         raise ConfigError(f"{key}: verification of that run found faults; make it again with --replace")
     place = folder.resolve()
     return ReplayedRun(
@@ -185,23 +184,6 @@ def _opened(folder: Path, source: str, number: int, label: str) -> ReplayedRun:
         split.shards["train"],
         frozenset(kept.steps[INGEST.name].config.get("files", {})),
     )
-
-
-def _whole(step: Step[R], kept: KeptPlan, commits: Commits, key: str) -> R:
-    """Return the record of a finished step of another run.
-
-    Raises:
-        ConfigError: it is not finished.
-        DataError: a file of it is gone.
-    """
-    planned = kept.steps.get(step.name)
-    try:
-        commit = None if planned is None else commits.get(step.name, STEP_COMMIT, planned.fingerprint)
-    except DataError as error:
-        raise DataError(f"{key}: {error}") from error
-    if commit is None:
-        raise ConfigError(f"{key}: step {step.name} of that run is not done; finish that run first")
-    return commit.read(step.record)
 
 
 def _require_fit(file: RunFile, runs: Sequence[ReplayedRun], adopted: Adoption) -> None:
@@ -260,16 +242,13 @@ def _require_datasets(file: RunFile, run: ReplayedRun, key: str) -> None:
 
 def _recorded(output: Path, file: RunFile) -> tuple[ReplayedRun, ...] | None:
     """Return what the runs were when the deduplication of a folder was made, if it is whole; or None."""
-    try:
-        kept = read_kept_plan(output)
-    except (ConfigError, FormatError):
+    run = RunFolder(output)
+    kept = run.known_plan
+    if kept is None or REPLAY.name not in kept.steps or named_replays(kept) != file.replays:
         return None
-    step, dedup = kept.steps.get(REPLAY.name), kept.steps.get(DEDUP_NAME)
-    if step is None or dedup is None or named_replays(kept) != file.replays:
+    if run.commit(DEDUP_NAME) is None:
         return None
-    if Commits(LocalStorage(output)).get(DEDUP_NAME, STEP_COMMIT, dedup.fingerprint) is None:
-        return None
-    return ReplayedRun.recorded(step.config.get(REPLAYED, ()))
+    return ReplayedRun.recorded(kept.steps[REPLAY.name].config.get(REPLAYED, ()))
 
 
 def _in_place(run: ReplayedRun, there: ReplayedRun | None) -> ReplayedRun:

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.planning.earlier import generation_folders
+from pipeline.planning.run_folder import generation_folders
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.words import said_of_reason
 from stages.errors import ConfigError

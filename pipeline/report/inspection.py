@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
-from pipeline.planning.earlier import generation_folders
+from pipeline.planning.run_folder import generation_folders
 from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
 from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key

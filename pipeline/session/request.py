@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
-from pipeline.planning.earlier import generation_folders, recorded_or_found
+from pipeline.planning.earlier import recorded_or_found
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import earlier_mixes, generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN
 from pipeline.planning.plan import finished_steps
 from pipeline.planning.replays import find_replays, require_other_files
+from pipeline.planning.run_folder import generation_folders
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage

@@ -14,12 +14,13 @@ from typing import TextIO
 
 from pipeline.engine.actor_pool import WorkerResources
 from pipeline.inputs.skipped import SkippedFiles
-from pipeline.planning.earlier import generation_folders, reopened
+from pipeline.planning.earlier import reopened
 from pipeline.planning.generations import number_of
 from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.planning.outputs import PLAN
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.planning.replays import replays_again
+from pipeline.planning.run_folder import generation_folders
 from pipeline.report.content import RunReport
 from pipeline.report.mixes import add_generations, mixes_in, packed_of
 from pipeline.report.summary import summarise, write_report

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.planning.earlier import against_of
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
+from pipeline.planning.run_folder import against_of
 from pipeline.steps.earlier import KEPT_RUN, EarlierRun
 from pipeline.steps.selection import DEDUP_NAME
 from stages.errors import ConfigError, FormatError

@@ -21,8 +21,8 @@ from typing import TextIO
 
 from pydantic import BaseModel
 
-from pipeline.planning.earlier import generation_folders
 from pipeline.planning.outputs import require_local
+from pipeline.planning.run_folder import generation_folders
 from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
 from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
-from pipeline.planning.earlier import generation_folders
 from pipeline.planning.kept_plan import KeptPlan, kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import State, StepStatus
+from pipeline.planning.run_folder import generation_folders
 from pipeline.session.request import RunRequest, generation_requests, scope_of
 from pipeline.session.session import plan_session
 from pipeline.state.commit_object import Commit

@@ -4,6 +4,7 @@ Each file is compared once in a session, before a step reads it. Files that no s
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.engine.step_run import StepRun
@@ -21,70 +22,73 @@ from stages.errors import DataError
 from stages.store.digests import FileDigest
 
 
-def checks_of_earlier(
+@dataclass(frozen=True)
+class Read:
+    """Files of another run that steps of this one read."""
+
+    name: str
+    """Of their check."""
+    begin: str
+    """How a message about them begins."""
+    folder: Path | None
+    """Of the other run; what needs it says so itself where there is none."""
+    step: str
+    """That committed them."""
+    readers: Sequence[StepRun]
+    borrowed: Mapping[str, FileDigest] = field(default_factory=dict)
+    """Digests that files had when they were indexed, in place of those that are committed now."""
+
+
+def checks_of_other_runs(
     runs: Mapping[str, StepRun],
     earlier: Sequence[EarlierRun],
-    *,
-    plan: Mapping[str, StepPlan],
-    execution: Execution,
-) -> Iterator[StepRun]:
-    """Yield the checks of files of earlier runs; the steps that read them wait for the checks.
-
-    Args:
-        runs: the steps to be done, by name.
-        earlier: the earlier runs.
-        plan: steps by name.
-        execution: the session.
-
-    Raises:
-        DataError: a commit is gone, or cannot be believed.
-    """
-    for step in STEPS:  # as the earlier runs have them
-        waiting = [run for name, run in runs.items() if step.name in step_of(name).earlier]
-        for number, one in enumerate(earlier):
-            if not waiting or one.folder is None:  # what needs a folder says so itself
-                continue
-            begin = f"dedup.against: {one.label}"
-            files = _files_of(begin, step.name, one.folder)
-            name = f"earlier-{number}-{step.name}"
-            for run in waiting:
-                run.after |= {name}
-            own = plan[waiting[0].name]
-            work = _compare(begin, files, own, name=name, folder=one.folder)
-            yield StepRun(name, execution.needs[own.name], work)
-
-
-def checks_of_replayed(
-    runs: Mapping[str, StepRun],
     replayed: Sequence[ReplayedRun],
     *,
     plan: Mapping[str, StepPlan],
     execution: Execution,
 ) -> Iterator[StepRun]:
-    """Yield the checks of the token stores of replayed runs; the steps that read them wait for these.
+    """Yield the checks of files of other runs; the steps that read them wait for the checks.
 
     Args:
         runs: the steps to be done, by name.
-        replayed: the replayed runs.
+        earlier: runs that this one is deduplicated against.
+        replayed: runs whose token stores it reads.
         plan: steps by name.
         execution: the session.
 
     Raises:
         DataError: a commit is gone, or cannot be believed.
     """
-    waiting = [run for run in runs.values() if TOKENIZE.name in step_of(run.name).replayed]
-    for number, one in enumerate(replayed):
-        if not waiting or one.folder is None:  # what needs a folder says so itself
+    for read in (*_of_earlier(runs, earlier), *_of_replayed(runs, replayed, plan, execution)):
+        if not read.readers or read.folder is None:
             continue
+        files = {**_files_of(read.begin, read.step, read.folder), **read.borrowed}
+        for run in read.readers:
+            run.after |= {read.name}
+        own = plan[read.readers[0].name]
+        work = _compare(read.begin, files, own, name=read.name, folder=read.folder)
+        yield StepRun(read.name, execution.needs[own.name], work)
+
+
+def _of_earlier(runs: Mapping[str, StepRun], earlier: Sequence[EarlierRun]) -> Iterator[Read]:
+    for step in STEPS:  # as the earlier runs have them
+        readers = [run for name, run in runs.items() if step.name in step_of(name).earlier]
+        for number, one in enumerate(earlier):
+            name, begin = f"earlier-{number}-{step.name}", f"dedup.against: {one.label}"
+            yield Read(name, begin, one.folder, step.name, readers)
+
+
+def _of_replayed(
+    runs: Mapping[str, StepRun],
+    replayed: Sequence[ReplayedRun],
+    plan: Mapping[str, StepPlan],
+    execution: Execution,
+) -> Iterator[Read]:
+    readers = [run for run in runs.values() if TOKENIZE.name in step_of(run.name).replayed]
+    for number, one in enumerate(replayed):
+        borrowed = _borrowed(one, plan, execution) if readers else {}
         begin = f"sources.{one.source}.run: {one.label}"
-        files = _files_of(begin, TOKENIZE.name, one.folder)
-        borrowed = _borrowed(one, plan, execution)
-        name = f"replayed-{number}"
-        for run in waiting:
-            run.after |= {name}
-        own = plan[waiting[0].name]
-        work = _compare(begin, {**files, **borrowed}, own, name=name, folder=one.folder)
-        yield StepRun(name, execution.needs[own.name], work)
+        yield Read(f"replayed-{number}", begin, one.folder, TOKENIZE.name, readers, borrowed)
 
 
 def _borrowed(

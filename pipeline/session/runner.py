@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.engine.step_run import StepRun
 from pipeline.engine.tasks import Phases
 from pipeline.planning.plan import steps_before
-from pipeline.session.earlier_files import checks_of_earlier, checks_of_replayed
+from pipeline.session.earlier_files import checks_of_other_runs
 from pipeline.session.execution import Execution, comparison
 from pipeline.state.commit_object import Commit, way_out
 from pipeline.state.ledger import let_out, settle, settle_total
@@ -47,8 +47,8 @@ class Runner:
                     self._recall(step, scope, whole)
         self.execution.progress.count_steps(done=len(names) - len(runs), total=len(names))
         checks = [*self._checks(runs)]
-        checks += checks_of_earlier(runs, self.scope.earlier, plan=self.plan, execution=self.execution)
-        checks += checks_of_replayed(runs, self.scope.replayed, plan=self.plan, execution=self.execution)
+        earlier, replayed = self.scope.earlier, self.scope.replayed
+        checks += checks_of_other_runs(runs, earlier, replayed, plan=self.plan, execution=self.execution)
         try:
             self.execution.do([*checks, *runs.values()])
         finally:

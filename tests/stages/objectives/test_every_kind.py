@@ -19,19 +19,28 @@ from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_columns, draw_plainly, matches
 from stages.objectives.electra.config import Generator, ReplacedTokens
 from stages.objectives.fim.config import FIM
+from stages.objectives.kind import Kind, nothing_drawn
 from stages.objectives.mixture.kind import Component, Mixture
 from stages.objectives.mlm.config import MaskedLM, Selection
 from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.simcse.config import SimCSE
 from stages.objectives.span_corruption.config import ModeToken, SpanCorruption
-from stages.objectives.table import KINDS, component_widths, read_objective, traits_of, widths_of
+from stages.objectives.table import (
+    KINDS,
+    component_widths,
+    kind_of,
+    read_objective,
+    traits_of,
+    widths_of,
+)
 from stages.objectives.traits import Objective
 from stages.objectives.ul2.kind import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
+from stages.verify.columns import ColumnTally
 from tests.campaign import examples
-from tests.stages.objectives.built_rows import DTYPES, ID_TYPES
+from tests.stages.objectives.built_rows import DTYPES, ID_TYPES, shown
 
 SIZE, SEQ_LEN = 600, 24
 SPECIAL = special_ids()
@@ -183,3 +192,56 @@ def test_any_row_has_the_same_columns_whatever_is_read_with_it(name: str, data: 
     places = np.array(chosen, np.int64)
     some = {key: column[places] for key, column in whole.items()}
     assert same_bits(drawn(rows.take(places), objective), some)
+
+
+def filled_rows(objective: Objective, count: int) -> StoredRows:
+    """Return rows of one segment each, as long as fits, of words that all differ."""
+    length = widths_of(objective, SEQ_LEN).stored
+    filled, generator = length - traits_of(objective).growth, np.random.default_rng(3)
+    ids = np.full((count, length), PAD, np.uint16)
+    for row in ids:
+        row[:filled] = generator.choice(VOCABULARY.ordinary, filled, replace=False)
+    numbers = np.arange(count)
+    lengths = np.full(count, filled, np.int64)
+    ptr = np.arange(count + 1)
+    return StoredRows(ids, ptr, lengths, numbers, seed=7, epoch=0, shard=0, unigram=UNIGRAM)
+
+
+def as_stored(rows: StoredRows, columns: Columns) -> Columns:
+    """Return columns of the same shapes in which nothing was drawn: ids as stored, no label, no mark."""
+    found = {name: np.zeros_like(column) for name, column in columns.items()}
+    for name in found.keys() & {"segment_ids", "position_ids"}:
+        found[name] = columns[name]
+    for name in found.keys() & {"input_ids", "original_ids"}:
+        ids = found[name]
+        ids[...] = PAD
+        room = min(ids.shape[-1], rows.input_ids.shape[1])
+        ids[..., :room] = rows.input_ids[:, None, :room] if ids.ndim == 3 else rows.input_ids[:, :room]
+    for name in found.keys() & {"labels"}:
+        found[name][...] = IGNORED
+    return found
+
+
+DRAWING = [
+    name
+    for name, one in OBJECTIVES.items()
+    if isinstance(KINDS[one.kind], Kind) and kind_of(one).draws is not nothing_drawn
+]
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_verify_notices_a_draw_that_changes_nothing(name: str) -> None:
+    """A draw and what restores it may agree that nothing happens; the law of draws is another's."""
+    objective = OBJECTIVES[name]
+    rows = filled_rows(objective, 300)
+    good = {  # in the types that a trainer gets
+        name: column if column.dtype.kind in "bf" else column.astype(np.int64)
+        for name, column in drawn(rows, objective).items()
+    }
+    found = []
+    for columns in (good, as_stored(rows, good)):
+        tally = ColumnTally(objective, VOCABULARY)
+        list(tally.watch([shown(rows, columns, vocabulary=VOCABULARY)]))
+        found.append(tally.findings())
+    assert found[0] == []
+    assert found[1] != []

@@ -22,9 +22,9 @@ from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.planning.run_folder import against_of
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
-from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.replay.step import REPLAY, REPLAYED
-from pipeline.steps.replayed import ReplayedRun
+from pipeline.steps.replayed_runs import ReplayedRun
 from pipeline.steps.step import Records, Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenize.step import PLACES

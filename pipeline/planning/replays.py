@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.inputs.files import NamedFile
-from pipeline.planning.earlier import named_replays
+from pipeline.planning.against import named_replays
 from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
@@ -19,7 +19,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.replay.step import REPLAY, REPLAYED
-from pipeline.steps.replayed import ReplayedRun, replayed_columns
+from pipeline.steps.replayed_runs import ReplayedRun, replayed_columns
 from pipeline.steps.selection import DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope

@@ -16,7 +16,7 @@ from pipeline.planning.outputs import PLAN
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import SCAN, STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.lineage import KEEPING, digest_of
 from pipeline.steps.records import StepRecord

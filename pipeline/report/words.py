@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.steps.earlier import BY_KEY, URL
+from pipeline.steps.earlier_runs import BY_KEY, URL
 
 STEP_SAID: Mapping[str, str] = {
     "scan": "list files",

@@ -12,9 +12,9 @@ from pipeline.engine.tasks import Phases
 from pipeline.session.execution import Execution, comparison
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.replay.step import REPLAY
-from pipeline.steps.replayed import ReplayedRun
+from pipeline.steps.replayed_runs import ReplayedRun
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenize.step import TOKENIZE

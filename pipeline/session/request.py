@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
-from pipeline.planning.earlier import recorded_or_found
+from pipeline.planning.against import recorded_or_found
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import earlier_mixes, generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN

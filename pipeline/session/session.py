@@ -21,7 +21,7 @@ from pipeline.engine.actor_pool import WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
-from pipeline.planning.earlier import labels
+from pipeline.planning.against import labels
 from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from pipeline.engine.actor_pool import WorkerResources
 from pipeline.inputs.skipped import SkippedFiles
-from pipeline.planning.earlier import reopened
+from pipeline.planning.against import reopened
 from pipeline.planning.generations import number_of
 from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.planning.outputs import PLAN

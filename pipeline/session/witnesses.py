@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
 from pipeline.planning.run_folder import against_of
-from pipeline.steps.earlier import KEPT_RUN, EarlierRun
+from pipeline.steps.earlier_runs import KEPT_RUN, EarlierRun
 from pipeline.steps.selection import DEDUP_NAME
 from stages.errors import ConfigError, FormatError
 from stages.store.generations import GENERATIONS, generation_name

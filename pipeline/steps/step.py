@@ -23,9 +23,9 @@ from pipeline.run_file.dataset import Dataset
 from pipeline.run_file.fingerprints import fingerprint_of, full_settings
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT
-from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.records import StepRecord
-from pipeline.steps.replayed import ReplayedRun
+from pipeline.steps.replayed_runs import ReplayedRun
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.units import Unit
 from stages.ledger import Flow

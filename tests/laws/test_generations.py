@@ -13,11 +13,11 @@ import pytest
 
 import shardmill
 from pipeline.engine.tasks import Worker
-from pipeline.planning.earlier import open_earlier
+from pipeline.planning.against import open_earlier
 from pipeline.planning.plan import State
 from pipeline.session.request import RunRequest, generation_requests
 from pipeline.session.session import decides_anew, plan_session, run_session
-from pipeline.steps.earlier import ORDER
+from pipeline.steps.earlier_runs import ORDER
 from stages.errors import ConfigError, DataError, FormatError, Interrupted
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend

@@ -15,8 +15,8 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut import check as texts
 from pipeline.steps.cut.check import CutTexts, check_cut_texts
-from pipeline.steps.cut.methods import method_of
 from pipeline.steps.cut.ranges import shown_cut
+from pipeline.steps.cut.table import method_of
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import CheckRecord
 from pipeline.steps.units import Unit, units_of

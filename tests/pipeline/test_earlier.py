@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.planning.earlier import find_earlier, recorded_or_found
+from pipeline.planning.against import find_earlier, recorded_or_found
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file
 from stages.errors import ConfigError

@@ -15,7 +15,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from pipeline.steps.dedup.sides import SIDES, KnownSides, write_sides
-from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,

@@ -37,7 +37,7 @@ from pipeline.steps.again.signatures import (
 )
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.earlier import behind, earlier_documents, numbered
+from pipeline.steps.earlier_runs import behind, earlier_documents, numbered
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import CheckRecord, LookedAt, read_all, together
 from pipeline.steps.step import Job, RowsOf, Scope, Step

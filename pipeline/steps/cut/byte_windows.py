@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.cut.earlier import earlier_key
+from pipeline.steps.cut.earlier_spans import earlier_key
 from pipeline.steps.cut.spans import (
     PIECE_SPANS,
     SpanPiece,

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.byte_windows import min_bytes_of
-from pipeline.steps.cut.methods import CutMethod, methods_of
 from pipeline.steps.cut.ranges import found_key, shown_cut
+from pipeline.steps.cut.table import CutMethod, methods_of
 from pipeline.steps.cut_texts import Cuts, read_cuts
 from pipeline.steps.records import CheckRecord, LookedAt
 from pipeline.steps.recount import Found, recounted

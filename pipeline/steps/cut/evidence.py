@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.cut.ranges import found_key
-from pipeline.steps.earlier import EarlierRun, numbered
+from pipeline.steps.earlier_runs import EarlierRun, numbered
 from pipeline.steps.evidence import DocumentNames, write_tables
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit

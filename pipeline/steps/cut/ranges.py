@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.byte_windows import PlacedRuns, RepeatRuns, byte_cuts, min_bytes_of
-from pipeline.steps.cut.methods import CutMethod, methods_of
 from pipeline.steps.cut.spans import kept_texts, repeats_key
+from pipeline.steps.cut.table import CutMethod, methods_of
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.selection import CUT_NAME

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.cut.methods import method_of
+from pipeline.steps.cut.table import method_of
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, kept_mask, row_groups

@@ -29,7 +29,7 @@ from pipeline.steps.cut.byte_windows import (
     write_shared,
 )
 from pipeline.steps.cut.check import ROWS, CutTexts, check_cut_texts
-from pipeline.steps.cut.earlier import (
+from pipeline.steps.cut.earlier_spans import (
     EarlierSpans,
     FilteredRuns,
     earlier_runs,
@@ -37,7 +37,6 @@ from pipeline.steps.cut.earlier import (
     write_filter,
 )
 from pipeline.steps.cut.evidence import CUTS, CutEvidence, write_cuts
-from pipeline.steps.cut.methods import METHODS, methods_of
 from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
 from pipeline.steps.cut.spans import (
     PIECE_SPANS,
@@ -47,9 +46,10 @@ from pipeline.steps.cut.spans import (
     span_pieces,
     write_repeats,
 )
+from pipeline.steps.cut.table import METHODS, methods_of
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.step import text_need
-from pipeline.steps.earlier import behind, earlier_documents, numbered, require_found
+from pipeline.steps.earlier_runs import behind, earlier_documents, numbered, require_found
 from pipeline.steps.records import CheckRecord, read_all
 from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
 from pipeline.steps.selection import (

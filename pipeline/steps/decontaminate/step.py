@@ -14,7 +14,7 @@ from pipeline.steps.decontaminate.recount import recount_decontaminated
 from pipeline.steps.decontaminate.search import SearchedRun, SearchedRuns, count_documents, search_run
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP, text_need
-from pipeline.steps.earlier import numbered, require_found
+from pipeline.steps.earlier_runs import numbered, require_found
 from pipeline.steps.records import read_all
 from pipeline.steps.selection import DECONTAMINATE_NAME, SelectionRecord, kept_units
 from pipeline.steps.step import (

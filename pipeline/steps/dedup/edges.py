@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.earlier import ORDER, RANKS
+from pipeline.steps.earlier_runs import ORDER, RANKS
 from stages.dedup.survivors import CANONICAL, Edges, Ranks
 from stages.errors import DataError
 from stages.store.arrays import array_writer, open_array, write_array

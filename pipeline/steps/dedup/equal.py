@@ -21,7 +21,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.edges import FoundEdges, ranks_of
 from pipeline.steps.dedup.method import TEXT, Corpus, Method, PieceWork, RunWork
 from pipeline.steps.dedup.runs import UnitRun, by_piece, in_blocks
-from pipeline.steps.earlier import BY_KEY, URL, removed_for_values
+from pipeline.steps.earlier_runs import BY_KEY, URL, removed_for_values
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import Unit, digest_halves, kept_mask

@@ -16,7 +16,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.clusters import LargeCluster
 from pipeline.steps.dedup.equal import EXACT
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.earlier import BY_KEY, URL
+from pipeline.steps.earlier_runs import BY_KEY, URL
 from pipeline.steps.units import Unit
 from stages.config import Config
 from stages.errors import VerificationError

@@ -1,4 +1,4 @@
-"""Method: one way of finding duplicates, as a value; `pipeline.steps.dedup.methods` lists all."""
+"""Method: one way of finding duplicates, as a value; `pipeline.steps.dedup.table` lists all."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.steps.dedup.edges import FoundEdges, PairCode, pair_code
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
-from pipeline.steps.earlier import earlier_documents, numbered
+from pipeline.steps.earlier_runs import earlier_documents, numbered
 from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import Unit
 from stages.dedup.lsh import KEYS_PER_PARTITION, band_shape, num_pieces

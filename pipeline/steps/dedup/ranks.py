@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.steps.earlier import ORDER, RANKS, EarlierRun, earlier_documents, earlier_order
+from pipeline.steps.earlier_runs import ORDER, RANKS, EarlierRun, earlier_documents, earlier_order
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, row_groups
 from stages.dedup.ranking import KeepColumn, KeepPolicy, best_first

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
-from pipeline.steps.dedup.earlier import MemberNames, take_decisions
+from pipeline.steps.dedup.earlier_decisions import MemberNames, take_decisions
 from pipeline.steps.dedup.edges import FoundEdges, ranks_of, read_edges
 from pipeline.steps.dedup.equal import EXACT, equal_texts
 from pipeline.steps.dedup.minhash import NEAR
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.sides import write_sides
-from pipeline.steps.earlier import KEPT_RUN, EarlierRun, earlier_documents, numbered
+from pipeline.steps.earlier_runs import KEPT_RUN, EarlierRun, earlier_documents, numbered
 from pipeline.steps.evidence import EVIDENCE_ROWS, write_tables
 from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord

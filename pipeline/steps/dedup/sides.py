@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.dedup.earlier import MemberNames
-from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.dedup.earlier_decisions import MemberNames
+from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.step import LaterRule, Records, Scope
 from pipeline.steps.units import NAME, fixed_array, fixed_bytes, from_hex, named_table
 from stages.identity import ID_BYTES

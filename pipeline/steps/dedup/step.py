@@ -26,7 +26,6 @@ from pipeline.steps.dedup.limits import (
     warnings_of,
 )
 from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
-from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.resolve import (
     Resolution,
@@ -36,7 +35,8 @@ from pipeline.steps.dedup.resolve import (
 )
 from pipeline.steps.dedup.runs import PartitionsRecord, UnitRun, note_partitions
 from pipeline.steps.dedup.sides import HELD_OUT_CLUSTERS, SIDES
-from pipeline.steps.earlier import RANKS_UNIT, behind, earlier_documents, require_found
+from pipeline.steps.dedup.table import METHODS
+from pipeline.steps.earlier_runs import RANKS_UNIT, behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams

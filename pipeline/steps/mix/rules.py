@@ -8,7 +8,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.choose import LATER, MIX_NAME, WITHIN, MixRecord
 from pipeline.steps.mix.count import MixUnit, read_counts
-from pipeline.steps.replayed import replayed_units
+from pipeline.steps.replayed_runs import replayed_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import LaterRule, Records, Scope
 from pipeline.steps.units import units_of

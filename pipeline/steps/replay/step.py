@@ -12,7 +12,7 @@ from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.replay.index import ReplayUnit, ReplayUnitRecord, index_unit
 from pipeline.steps.replay.recount import ReplayRecount, recount_replayed
-from pipeline.steps.replayed import ReplayedRun, most_documents, replayed_columns, replayed_units
+from pipeline.steps.replayed_runs import ReplayedRun, most_documents, replayed_columns, replayed_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE

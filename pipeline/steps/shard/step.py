@@ -16,7 +16,7 @@ from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import CheckRecord, StepRecord, flows_of, read_all
 from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.replay.step import REPLAY, token_units
-from pipeline.steps.replayed import replayed_columns
+from pipeline.steps.replayed_runs import replayed_columns
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.make import (
     EPOCH_FOLDER,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.earlier import Sides, may_be_held_out
+from pipeline.steps.earlier_runs import Sides, may_be_held_out
 from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenize.dialogues import token_counts
 from pipeline.steps.tokenizer.load import load_markup

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.earlier import Sides, may_be_held_out
+from pipeline.steps.earlier_runs import Sides, may_be_held_out
 from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
 from pipeline.steps.unit_clusters import Clusters, clusters_of

@@ -28,7 +28,7 @@ from pipeline.session.session import read_plan
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage, make_folder
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.replayed import replayed_units
+from pipeline.steps.replayed_runs import replayed_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records
 from pipeline.steps.tokenize.step import TOKENIZE

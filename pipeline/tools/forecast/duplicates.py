@@ -31,7 +31,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.source import Source
 from pipeline.steps.dedup.limits import FEWEST
-from pipeline.steps.earlier import KEPT_RUN
+from pipeline.steps.earlier_runs import KEPT_RUN
 from pipeline.tools.forecast.terminal import DuplicatesForecast, RemovalForecast
 from stages.columns import Drop
 from stages.dedup.thinning import RemovedShare, removed_share

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.cut.methods import method_of
 from pipeline.steps.cut.spans import (
     SPAN_FILES,
     SpansAt,
@@ -27,8 +26,9 @@ from pipeline.steps.cut.spans import (
     kept_texts,
     spans_key,
 )
+from pipeline.steps.cut.table import method_of
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
-from pipeline.steps.earlier import EarlierRun, numbered
+from pipeline.steps.earlier_runs import EarlierRun, numbered
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.selection import CUT_NAME, is_cut
 from pipeline.steps.units import kept_mask

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.earlier import (
+from pipeline.steps.earlier_runs import (
     KEPT_RUN,
     EarlierRun,
     InOrder,

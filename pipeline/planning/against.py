@@ -16,7 +16,7 @@ from pipeline.planning.run_folder import AGAINST, RunFolder, generation_folders,
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
+from pipeline.steps.earlier_runs import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT

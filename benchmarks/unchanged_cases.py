@@ -85,7 +85,7 @@ def _example(name: str) -> Callable[[Path], None]:
 def _everything(name: str) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         write_everything(name, folder)
-        plain = everything_on(name).model_dump(mode="json", exclude_defaults=True)
+        plain = everything_on(name).model_dump(mode="json", exclude_unset=True)
         write_run_file(folder, plain)
         assert RunFile.model_validate(plain) == everything_on(name)
 

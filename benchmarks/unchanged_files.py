@@ -30,16 +30,20 @@ _VOLATILE = re.compile(
 """Fields of JSON that no two runs share."""
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?( UTC|Z)?"), "DATE"),
+    (re.compile(r"\b\d[\d,]*\.\d+\b"), "N"),
     (
         re.compile(
-            r"\b\d[\d,.]*( |&nbsp;|&#160;|\u202f|\u00a0)?(ms|s|min|h|MiB|GiB|KiB/s|MB/s|MiB/s|%)\b"
+            r"\b[\dN][\d,]*( |&nbsp;|&#160;|\u202f|\u00a0)?(ms|s|min|h|MiB|GiB|KiB/s|MB/s|MiB/s|%)\b"
         ),
         "AMOUNT",
     ),
-    (re.compile(r"\b\d[\d,.]* (CPU|worker|wall) (s|seconds|min)\b"), "AMOUNT"),
-    (re.compile(r"\b\d[\d,.]* tokens( a second|/s)"), "AMOUNT"),
-    (re.compile(r"\b\d[\d.]*% of the time"), "AMOUNT"),
+    (re.compile(r"\b[\dN][\d,]* (CPU|worker|wall) (s|seconds|min)\b"), "AMOUNT"),
+    (re.compile(r"\b[\dN][\d,]* tokens( a second|/s)"), "AMOUNT"),
+    (re.compile(r"AMOUNT( AMOUNT)+"), "AMOUNT"),
+    (re.compile(r"[ \u2500\u2501]{2,}"), "  "),
 )
+"""What no two runs share in texts. Numbers with a decimal point are times, shares or places in pictures;
+report.json has all that is counted."""
 
 
 def files_of(folder: Path) -> dict[str, Path]:

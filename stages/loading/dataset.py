@@ -23,9 +23,8 @@ from stages.loading.drawn import check_digests, check_sizes
 from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
 from stages.loading.order import MAX_SORTED, EpochOrder
-from stages.loading.segments import dense_segments
 from stages.loading.shared_number import SharedNumber
-from stages.loading.split_reader import FileCheck, SplitReader
+from stages.loading.split_reader import FileCheck, SplitReader, dense_segments
 from stages.store.drawn import read_drawn
 from stages.store.folders import entries
 from stages.store.manifest import read_manifest

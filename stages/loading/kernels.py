@@ -1,7 +1,7 @@
 """Packed rows filled in straight from a shard's mapping: what the plain functions give, compiled.
 
     fill_causal    stages.objectives.clm.config.label_causally
-    fill_segments  stages.loading.segments.dense_segments
+    fill_segments  stages.loading.split_reader.dense_segments
 
 Six passes over memory and a hundred calls of numpy less a batch; see docs/benchmarks.md. Each fills rows
 of arrays for a batch of N rows: `rows[n]` of the shard goes to `places[n]`.

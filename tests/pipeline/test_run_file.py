@@ -341,3 +341,16 @@ def test_a_run_file_is_refused_by_the_sentinels_that_its_longest_row_needs(
         return
     with pytest.raises(ValidationError, match=rf"dataset 't5': .* up to {needed} spans"):
         RunFile.model_validate(content)
+
+
+def test_what_was_set_alone_is_the_run_file_again() -> None:
+    content = {
+        "sources": [{"name": "s", "paths": ["*.jsonl"]}],
+        "dedup": {"substrings": {"min_bytes": 80}},
+        "datasets": [
+            {"name": "c"},
+            {"name": "o", "objective": {"kind": "clm", "mask_first_token": True}},
+        ],
+    }
+    file = RunFile.model_validate(content)
+    assert RunFile.model_validate(file.model_dump(mode="json", exclude_unset=True)) == file

@@ -15,8 +15,7 @@ from stages.errors import FormatError
 from stages.findings import Finding
 from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
-from stages.loading.segments import dense_segments
-from stages.loading.split_reader import SplitReader
+from stages.loading.split_reader import SplitReader, dense_segments
 from stages.objectives.drawing import count_drawn, draw_columns, draw_plainly
 from stages.objectives.electra.config import Generator
 from stages.objectives.laws.shown import ShardContext, ShownRows

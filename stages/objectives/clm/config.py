@@ -43,7 +43,7 @@ class CausalLM(Objective):
         """Name `loss` only where it is not the default, so that manifests of before stay as they are."""
         named: dict[str, JsonValue] = content(self)
         if self.loss == "all":
-            del named["loss"]
+            named.pop("loss", None)
         return named
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.loading.segments import dense_segments
+from stages.loading.split_reader import dense_segments
 from tests.campaign import examples
 
 ROWS = st.lists(st.lists(st.integers(1, 4), max_size=3), min_size=1, max_size=8)

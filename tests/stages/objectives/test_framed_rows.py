@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.loading.segments import dense_segments
+from stages.loading.split_reader import dense_segments
 from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_columns, draw_plainly, matches
 from stages.objectives.electra.config import ReplacedTokens

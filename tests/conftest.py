@@ -19,9 +19,8 @@ import pytest
 import zstandard
 
 from pipeline.engine import tasks, watch
-from pipeline.engine.actor_pool import WorkerResources
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
-from pipeline.engine.memory import INLINE
+from pipeline.engine.memory import INLINE, WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.run_file.config import RunFile
 from pipeline.session import execution as opening

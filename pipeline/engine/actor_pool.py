@@ -2,29 +2,17 @@
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import ray
 
 from pipeline.engine.actors import START_SECONDS, Actor, start_actor
 from pipeline.engine.cluster import ClusterConfig, node_names, num_gpus, ray_cluster
-from pipeline.engine.memory import BASE, held_bytes
+from pipeline.engine.memory import BASE, WorkerResources, held_bytes
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
 from pipeline.engine.watch import end_process
 from stages.errors import Stopped
-
-
-@dataclass(frozen=True)
-class WorkerResources:
-    """Who does the work."""
-
-    workers: int
-    """0: this process, without Ray."""
-    address: str | None
-    memory: int
-    """Of a node, bytes."""
 
 
 class ActorPool:

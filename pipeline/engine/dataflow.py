@@ -15,10 +15,10 @@ from typing import Any
 
 import ray
 
-from pipeline.engine.actor_pool import ActorPool, WorkerResources
+from pipeline.engine.actor_pool import ActorPool
 from pipeline.engine.actors import Actor, LostError, result_of
 from pipeline.engine.cluster import check_daemons, check_nodes
-from pipeline.engine.memory import WORKER
+from pipeline.engine.memory import WORKER, WorkerResources
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item, Schedule, Turn
 from pipeline.engine.step_run import Book, StepRun, fitting

@@ -28,6 +28,17 @@ kernels of all steps."""
 
 
 @dataclass(frozen=True)
+class WorkerResources:
+    """Who does the work."""
+
+    workers: int
+    """0: this process, without Ray."""
+    address: str | None
+    memory: int
+    """Of a node, bytes."""
+
+
+@dataclass(frozen=True)
 class Need:
     """The memory that a step asks for."""
 

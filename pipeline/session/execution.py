@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from pipeline.engine.actor_pool import WorkerResources
-from pipeline.engine.memory import Need
+from pipeline.engine.memory import Need, WorkerResources
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.engine.step_run import PhaseProgress, StepRun, documents_of, one_phase

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.engine.actor_pool import WorkerResources
+from pipeline.engine.memory import WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.engine.actor_pool import WorkerResources
+from pipeline.engine.memory import WorkerResources
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.against import reopened
 from pipeline.planning.generations import number_of

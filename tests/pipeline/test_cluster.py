@@ -78,7 +78,7 @@ RUNS = """if True:
     from pipeline.engine.memory import process_tree
     from pipeline.engine.dataflow import Dataflow
     from pipeline.engine.progress import Progress
-    from pipeline.engine.actor_pool import WorkerResources
+    from pipeline.engine.memory import WorkerResources
     from pipeline.engine.tasks import Phase
     from pipeline.engine.watch import MemoryWatch
     from pathlib import Path

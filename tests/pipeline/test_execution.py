@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engine.actor_pool import WorkerResources
-from pipeline.engine.memory import Need
+from pipeline.engine.memory import Need, WorkerResources
 from pipeline.engine.step_run import StepRun, one_phase
 from pipeline.engine.tasks import Phase, Task, Workspace
 from pipeline.session.execution import Execution, open_execution

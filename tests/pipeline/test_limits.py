@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.commands.boundary import exit_code_of
-from pipeline.engine.actor_pool import WorkerResources
+from pipeline.engine.memory import WorkerResources
 from pipeline.session.execution import open_execution
 from pipeline.system import limits
 from pipeline.system.disk_faults import explained

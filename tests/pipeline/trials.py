@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from pipeline.engine.actor_pool import WorkerResources
 from pipeline.engine.dataflow import Dataflow
+from pipeline.engine.memory import WorkerResources
 from pipeline.engine.progress import Progress
 from pipeline.engine.step_run import StepRun
 from pipeline.engine.tasks import Phase, Task, Where, Workspace

@@ -19,7 +19,7 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
-from pipeline.engine.actor_pool import WorkerResources
+from pipeline.engine.memory import WorkerResources
 from pipeline.engine.step_run import StepRun
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_lines

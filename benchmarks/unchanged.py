@@ -28,7 +28,7 @@ from typing import Any
 
 from trial_lines import Trials, add_trial_options, conduct, has_faults, refuse
 from unchanged_cases import CASES, ROOT, Case
-from unchanged_files import differences, masked
+from unchanged_files import differences, first_difference, masked
 
 from pipeline.state.journal import read_log
 
@@ -89,13 +89,12 @@ def compared(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[
     """Return how the calls of two versions differ."""
     faults = []
     for one, two in zip(before, after, strict=True):
-        faults += [
-            f"{one['call']}: {name} before: {one[name][-300:]!r}; after: {two[name][-300:]!r}"
-            if isinstance(one[name], str)
-            else f"{one['call']}: exit code {one[name]}; now {two[name]}: {two['stderr'][-300:]}"
-            for name in ("code", "stdout", "stderr")
-            if one[name] != two[name]
-        ]
+        if one["code"] != two["code"]:
+            faults.append(f"{one['call']}: exit code {one['code']}; now {two['code']}: {two['stderr']}")
+        for name in ("stdout", "stderr"):
+            differing = first_difference(one[name], two[name])
+            if differing is not None:
+                faults.append(f"{one['call']}: {name}: {differing}")
     return faults
 
 

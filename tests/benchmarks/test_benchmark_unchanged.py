@@ -40,7 +40,7 @@ def test_times_and_places_are_no_difference(tmp_path: Path) -> None:
             "run/record.json: .parts[0].n: 1 and 2",
         ),
         ("run/record.json", b'{"kept": 7}', "run/record.json: .parts: only before"),
-        ("run/page.html", b"<p>WORK: 8 kept in 1 s</p>\n", "run/page.html: line 1: "),
+        ("run/page.html", b"<p>WORK: 8 left in 1 s</p>\n", "run/page.html: line 1: "),
     ],
 )
 def test_all_else_is_one(changed: str, data: bytes, said: str, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_exit_codes_and_words_are_compared() -> None:
     (code,) = compared([call], [{**call, "code": 2, "stderr": ""}])
     assert code.startswith("status run: exit code 0; now 2")
     (word,) = compared([call], [{**call, "stdout": "Done"}])
-    assert "stdout before: 'done'; after: 'Done'" in word
+    assert word == "status run: stdout: line 1: 'done' and 'Done'"
 
 
 def test_amounts_that_no_two_runs_share_are_masked() -> None:

@@ -33,6 +33,7 @@ _MASKS = (
     (re.compile(r"\b[\dN][\d,]* (CPU|worker|wall) (s|seconds|min)\b"), "AMOUNT"),
     (re.compile(r"\b[\dN][\d,]* tokens( a second|/s)"), "AMOUNT"),
     (re.compile(r"AMOUNT( AMOUNT)+"), "AMOUNT"),
+    (re.compile(r"(?m)^(\S+) .*\b[\dN]+ to [\dN]+\b.*$"), r"\1 STEP"),
     (re.compile(r"[ \u2500\u2501]{2,}"), "  "),
 )
 """What no two runs share in texts. Numbers with a decimal point are times, shares or places in pictures;

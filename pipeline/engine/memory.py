@@ -1,12 +1,12 @@
 """Memory: what the run's processes hold, and how `resources.memory` is kept.
 
-Counted is what only we can give back: the anonymous and shared memory (Pss_Anon and Pss_Shmem of
-/proc/PID/smaps_rollup) of this process and all below it: workers, Ray's daemons, its object store. Pages
-of mapped files are the system's to take.
+The limit counts anonymous and shared memory (Pss_Anon and Pss_Shmem of /proc/PID/smaps_rollup), because
+the system can reclaim all other pages, such as those of mapped files. It counts this process and all
+below it: workers, Ray's daemons, Ray's object store.
 
-It is kept in three ways: a step whose least need does not fit is refused before it starts; each task
-reserves its need before it starts (`pipeline.engine.dataflow`); and a watch (`pipeline.engine.watch`)
-gives up workers before the sum passes the bound.
+It is kept in three ways. A step whose least need does not fit is refused before it starts. Each task
+reserves its need before it starts (`pipeline.engine.dataflow`). A watch (`pipeline.engine.watch`) stops
+workers before the sum passes the limit.
 """
 
 import contextlib

@@ -2,17 +2,28 @@
 
     dedup -> ...        each reads the masks of the one before, and writes masks of its own
 
-Later steps read units as the last of them left them: `kept_units`.
+Later steps read units as the last of them left them: `kept_units`. What each of these steps keeps is
+counted here (`Selection`), and counted again from its masks (`recount_kept`).
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Task, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import StepRecord
-from pipeline.steps.step import Job
-from pipeline.steps.units import LanguageSize, Unit, units_of
+from pipeline.steps.records import CheckRecord, StepRecord, UnitRecord
+from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
+from pipeline.steps.step import Evidence, Job
+from pipeline.steps.units import LanguageSize, Unit, kept_groups, kept_mask, tally_of_texts, units_of
+from stages.findings import Finding
+from stages.ledger import Flow, Tally, total_flow
 
 DEDUP_NAME = "dedup"
 DECONTAMINATE_NAME = "decontaminate"
@@ -36,6 +47,128 @@ class SelectionRecord(StepRecord):
     """Documents by reason."""
     languages: dict[str, LanguageSize]
     """Of what is kept."""
+
+
+class SelectedRecord(UnitRecord):
+    """What is kept of some units."""
+
+    flows: dict[str, Flow]
+    """By unit."""
+    languages: dict[str, LanguageSize]
+    """Of what is kept."""
+
+
+COUNTED = ["id", "language", "text_bytes"]
+"""The columns by which documents are counted."""
+
+
+class Selection:
+    """What is kept of some units, as it is counted.
+
+    Args:
+        units: all of them.
+        reasons: for which documents may go.
+    """
+
+    def __init__(self, units: Iterable[Unit], reasons: Iterable[str] = ()) -> None:
+        none = Tally(bytes=0)
+        nothing = Flow(input=none, output=none, gone=dict.fromkeys(reasons, none))
+        self.flows = {unit.commit_name: nothing for unit in units}
+        """By unit, in the order of the units."""
+        self._sizes: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+
+    @property
+    def total(self) -> Flow:
+        """Of all units."""
+        return total_flow(self.flows.values()) or Flow(input=Tally(), output=Tally())
+
+    @property
+    def languages(self) -> dict[str, LanguageSize]:
+        """What is kept of each language."""
+        return {n: LanguageSize(documents=d, bytes=b) for n, (d, b) in sorted(self._sizes.items())}
+
+    def count(
+        self,
+        unit: Unit,
+        first: int,
+        table: pa.Table,
+        *,
+        kept: NDArray[np.bool_],
+        gone: Mapping[str, NDArray[np.bool_]],
+        before: NDArray[np.bool_] | None = None,
+        after: pa.Table | None = None,
+    ) -> None:
+        """Count some documents of a unit.
+
+        Args:
+            unit: the unit.
+            first: the number of the first of them.
+            table: their `COUNTED`.
+            kept: (N,) which documents of the unit are kept.
+            gone: (N,) likewise which go, by reason.
+            before: (N,) likewise which the step before kept; by default all.
+            after: as `table`, with the bytes that the step leaves of each; by default all.
+        """
+        rows = slice(first - unit.first, first - unit.first + table.num_rows)
+        left = (table if after is None else after).filter(pa.array(kept[rows]))
+        self.flows[unit.commit_name] += Flow(
+            input=tally_of_texts(table if before is None else table.filter(pa.array(before[rows]))),
+            output=tally_of_texts(left),
+            gone={why: tally_of_texts(table.filter(pa.array(m[rows]))) for why, m in gone.items()},
+        )
+        grouped = left.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
+        for row in grouped.to_pylist():
+            self._add(row["language"], row["count_all"], row["text_bytes_sum"])
+
+    def count_cuts(self, unit: Unit, sizes: Mapping[str, int]) -> None:
+        """Count the bytes that are cut from the kept documents of a unit, by reason."""
+        flow = self.flows[unit.commit_name]
+        cut = {name: Tally(bytes=size) for name, size in sizes.items()}
+        self.flows[unit.commit_name] = flow.model_copy(update={"gone": flow.gone | cut})
+
+    def include(self, records: Iterable[SelectedRecord]) -> None:
+        """Count what others have counted of some of the units."""
+        for record in records:
+            self.flows.update(record.flows)
+            for name, size in record.languages.items():
+                self._add(name, size["documents"], size["bytes"])
+
+    def _add(self, language: str, documents: int, size: int) -> None:
+        self._sizes[language][0] += documents
+        self._sizes[language][1] += size
+
+
+def recounts_of_kept(
+    evidence: Evidence, recount: Callable[[Workspace, UnitRecount], CheckRecord] | None = None
+) -> Iterator[Task]:
+    """Return a task for each unit that counts again what one of these steps keeps of it.
+
+    Args:
+        evidence: of the step.
+        recount: does it, in place of `recount_kept`.
+    """
+    units = tuple(as_kept_by(unit, evidence.name) for unit in evidence.units)
+    return of_units(replace(evidence, units=units), recount or recount_kept)
+
+
+def recount_kept(workspace: Workspace, work: UnitRecount) -> CheckRecord:
+    """Count what the keep mask of a unit lets through, and the cuts leave of it."""
+    unit = work.unit
+
+    def kept() -> Found:
+        marks, rows = (
+            len(kept_mask(workspace, unit)),
+            pq.read_metadata(workspace.path(unit.table)).num_rows,
+        )
+        if marks != rows:
+            yield unit.keep, Finding("ledger", f"{marks:,} marks for {rows:,} documents")
+            return
+        tally = Tally(bytes=0)
+        for table in kept_groups(workspace, unit, ["id", "text_bytes"]):
+            tally += tally_of_texts(table)
+        yield from differs(unit.keep, tally, work.flow.output)
+
+    return recounted((unit.keep, kept))
 
 
 def selecting(file: RunFile) -> tuple[str, ...]:

@@ -24,11 +24,11 @@ from pipeline.steps.cut.check import check_cuts
 from pipeline.steps.cut.step import (
     CutRecord,
     CutRecount,
-    recount_cut,
     recount_evidence_of_cuts,
 )
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.recount import UnitRecount
+from pipeline.steps.selection import recount_kept
 from pipeline.steps.units import Unit, kept_groups, units_of
 from stages.dedup.shingles import split_tokens
 from stages.store.digests import digest_file
@@ -315,7 +315,7 @@ def test_what_is_changed_afterwards_is_found(damage: Damage, inline: Path, tmp_p
     def found() -> list[Any]:
         assert record.ledger is not None
         checks = [
-            recount_cut(workspace, UnitRecount(unit, flows[unit.commit_name])),
+            recount_kept(workspace, UnitRecount(unit, flows[unit.commit_name])),
             recount_evidence_of_cuts(workspace, CutRecount(record.ledger)),
         ]
         return [*check_cuts(workspace, unit), *(one for check in checks for one in check.findings)]

@@ -9,9 +9,8 @@ A document of which fewer characters are left than ingest.min_chars goes, unless
 of something that is cut elsewhere and a word is left: these words may stand nowhere else.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,10 +23,10 @@ from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.byte_windows import PlacedRuns, RepeatRuns, byte_cuts, min_bytes_of
 from pipeline.steps.cut.spans import kept_texts, repeats_key
 from pipeline.steps.cut.table import CutMethod, methods_of
+from pipeline.steps.cut_texts import read_cuts
 from pipeline.steps.dedup.runs import UnitRun
-from pipeline.steps.records import UnitRecord
-from pipeline.steps.selection import CUT_NAME
-from pipeline.steps.units import LanguageSize, Unit, fixed_array, kept_mask, row_groups, tally_of_texts
+from pipeline.steps.selection import COUNTED, CUT_NAME, SelectedRecord, Selection, as_kept_by
+from pipeline.steps.units import Unit, fixed_array, kept_mask, row_groups
 from stages.columns import CUT_RANGES, utf8_of
 from stages.dedup.cuts import (
     Cut,
@@ -45,7 +44,6 @@ from stages.dedup.repeats import documents_of, ordinals_of
 from stages.dedup.spans import words_of
 from stages.filtering.length import LengthFilter, length_verdict
 from stages.identity import DIGEST_BYTES, utf8_digest
-from stages.ledger import Flow, Tally
 from stages.store.arrays import open_array, write_array
 
 EMPTIED = "cut_empty"
@@ -78,13 +76,9 @@ class CutRun:
     """Of the repeats, by method."""
 
 
-class CutsRecord(UnitRecord):
+class CutsRecord(SelectedRecord):
     """What was cut of a run of units."""
 
-    flows: dict[str, Flow]
-    """Of its units."""
-    languages: dict[str, LanguageSize]
-    """Of what is kept."""
     documents: int
     """That lost something and are kept."""
     cuts: int
@@ -130,9 +124,7 @@ class _Found(NamedTuple):
 def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
     """Write what goes of the texts of a run of units."""
     readers = [_reader(workspace, work, method) for method in methods_of(work.dedup)]
-    flows: dict[str, Flow] = {}
-    sizes: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    documents = cuts = 0
+    selection, documents, cuts = Selection(work.run.units, [EMPTIED]), 0, 0
     path = workspace.create(found_key(work.run.number))
     with pq.ParquetWriter(path, FOUND, compression="zstd") as writer:
         for unit in work.run.units:
@@ -145,8 +137,8 @@ def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
                     writer.write_table(pa.Table.from_pylist(found, schema=FOUND))
             of_unit.write(workspace)
             documents += of_unit.documents
-            flows[unit.commit_name] = _flow(workspace, of_unit, sizes)
-    languages = {name: LanguageSize(documents=n, bytes=b) for name, (n, b) in sorted(sizes.items())}
+            _count(workspace, of_unit, selection)
+    flows, languages = selection.flows, selection.languages
     return CutsRecord(flows=flows, languages=languages, documents=documents, cuts=cuts)
 
 
@@ -183,11 +175,9 @@ class _UnitCuts:
     def __init__(self, unit: Unit, mask: NDArray[np.bool_], work: CutRun) -> None:
         self.unit, self.work = unit, work
         self.before, self.kept = mask, mask.copy()
-        self.gone: defaultdict[str, int] = defaultdict(int)
+        self.gone = {method.name: 0 for method in methods_of(work.dedup)}
         """Bytes by method, of documents that are kept."""
         self.documents = 0
-        self.sizes: dict[int, int] = {}
-        """Bytes that are left of each document that lost something and is kept, by its row."""
         self._table: dict[str, list[Any]] = {name: [] for name in CUT_RANGES.names}
 
     def add(
@@ -209,8 +199,7 @@ class _UnitCuts:
 
     def write(self, workspace: Workspace) -> None:
         """Write mask and ranges."""
-        after = replace(self.unit, kept_by=CUT_NAME)
-        write_array(workspace.create(after.keep), self.kept)
+        write_array(workspace.create(as_kept_by(self.unit, CUT_NAME).keep), self.kept)
         if self.unit.cut:
             digests = np.frombuffer(b"".join(self._table["digest"]), np.uint8).reshape(-1, DIGEST_BYTES)
             columns = self._table | {"digest": fixed_array(digests)}
@@ -227,7 +216,6 @@ class _UnitCuts:
         self.kept[row] = not emptied
         if not emptied:
             self.documents += 1
-            self.sizes[row] = len(left)
             starts, ends = zip(*ranges, strict=True)
             values = (row, starts, ends, len(left), utf8_digest(left))
             for name, value in zip(CUT_RANGES.names, values, strict=True):
@@ -339,25 +327,12 @@ def _windows(
             done = cut.end
 
 
-def _flow(workspace: Workspace, of_unit: _UnitCuts, sizes: defaultdict[str, list[int]]) -> Flow:
-    """Return the flow of a unit; count what is kept of each language."""
-    unit, none = of_unit.unit, Tally(bytes=0)
-    received, left, emptied = none, none, none
-    for first, table in row_groups(workspace, unit, ["id", "language", "text_bytes"]):
-        rows = slice(first - unit.first, first - unit.first + table.num_rows)
-        before, kept = of_unit.before[rows], of_unit.kept[rows]
-        received += tally_of_texts(table.filter(pa.array(before)))
-        emptied += tally_of_texts(table.filter(pa.array(before & ~kept)))
-        lengths = table.column("text_bytes").to_numpy().copy()
-        for row in np.flatnonzero(kept):
-            lengths[row] = of_unit.sizes.get(rows.start + int(row), lengths[row])
-        place = table.schema.get_field_index("text_bytes")
-        after = table.set_column(place, "text_bytes", pa.array(lengths)).filter(pa.array(kept))
-        left += tally_of_texts(after)
-        grouped = after.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
-        for row in grouped.to_pylist():
-            sizes[row["language"]][0] += row["count_all"]
-            sizes[row["language"]][1] += row["text_bytes_sum"]
-    gone = {name: Tally(bytes=size) for name, size in of_unit.gone.items()}
-    every = {method.name: none for method in methods_of(of_unit.work.dedup)}
-    return Flow(input=received, output=left, gone={EMPTIED: emptied, **every, **gone})
+def _count(workspace: Workspace, of_unit: _UnitCuts, selection: Selection) -> None:
+    """Count what is left of a unit, whose ranges are written."""
+    unit, before, kept = of_unit.unit, of_unit.before, of_unit.kept
+    cuts = read_cuts(workspace.create(unit.cuts)) if unit.cut else None
+    gone = {EMPTIED: before & ~kept}
+    for first, table in row_groups(workspace, unit, COUNTED):
+        after = None if cuts is None else cuts.apply(table, first - unit.first)
+        selection.count(unit, first, table, kept=kept, gone=gone, before=before, after=after)
+    selection.count_cuts(unit, of_unit.gone)

@@ -11,9 +11,8 @@ evidence  once             -> dedup/cuts.parquet
 Recount: masks, ranges and evidence of the cuts against the ledger.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
@@ -51,17 +50,17 @@ from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.earlier_runs import behind, earlier_documents, numbered, require_found
 from pipeline.steps.records import CheckRecord, read_all
-from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
+from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.selection import (
     CUT_NAME,
     SELECTING,
+    Selection,
     SelectionRecord,
     cut_units,
-    is_cut,
+    recounts_of_kept,
     selecting_before,
 )
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
-from pipeline.steps.units import LanguageSize, kept_groups, tally_of_texts
 from stages.dedup.repeats import MAX_DOCUMENTS
 from stages.errors import ConfigError
 from stages.findings import Finding
@@ -75,19 +74,6 @@ class CutRecount:
     """What was cut of all units together."""
 
     total: Flow
-
-
-def recount_cut(workspace: Workspace, work: UnitRecount) -> CheckRecord:
-    """Count what the mask and the ranges of a unit leave of its documents."""
-    unit = replace(work.unit, kept_by=CUT_NAME, cut=is_cut(work.unit))
-
-    def kept() -> Found:
-        tally = Tally(bytes=0)
-        for table in kept_groups(workspace, unit, ["id", "text_bytes"]):
-            tally += tally_of_texts(table)
-        yield from differs(unit.keep, tally, work.flow.output)
-
-    return recounted((unit.keep, kept))
 
 
 def recount_evidence_of_cuts(workspace: Workspace, work: CutRecount) -> CheckRecord:
@@ -203,10 +189,18 @@ def _work(job: Job) -> Work[CutRecord]:
     found = yield Phase("cut repeated text", [_ranges(job, run, pieces) for run in runs])
     task = job.task("evidence", write_cuts, CutEvidence(units, len(runs), earlier))
     yield Phase("list what was cut", [task])
-    parts = list(read_all(found, CutsRecord).values())
-    cut = {unit: flow for part in parts for unit, flow in part.flows.items()}
-    flows = {unit.commit_name: cut[unit.commit_name] for unit in units}  # JSON may order them by name
-    return Whole(_summed(parts, flows, methods), flows)
+    parts, selection = list(read_all(found, CutsRecord).values()), Selection(units)
+    selection.include(parts)
+    flows = selection.flows.values()
+    record = CutRecord(
+        kept=sum(flow.output.documents for flow in flows),
+        removed={EMPTIED: sum(flow.gone[EMPTIED].documents for flow in flows)},
+        languages=selection.languages,
+        documents=sum(part.documents for part in parts),
+        cuts=sum(part.cuts for part in parts),
+        bytes={name: sum(flow.gone[name].bytes or 0 for flow in flows) for name in methods},
+    )
+    return Whole(record, selection.flows)
 
 
 def _earlier_spans(
@@ -268,32 +262,13 @@ def _ranges(job: Job, run: UnitRun, pieces: Mapping[str, int]) -> Task:
     return job.task(f"ranges-{run.name}", find_cuts, work)
 
 
-def _summed(parts: Sequence[CutsRecord], flows: Mapping[str, Flow], methods: Sequence[str]) -> CutRecord:
-    sizes: dict[str, Counter[str]] = {}
-    for part in parts:
-        for name, size in part.languages.items():
-            sizes.setdefault(name, Counter()).update(**size)
-    kept = sum(flow.output.documents for flow in flows.values())
-    return CutRecord(
-        kept=kept,
-        removed={EMPTIED: sum(flow.gone[EMPTIED].documents for flow in flows.values())},
-        languages={
-            name: LanguageSize(documents=size["documents"], bytes=size["bytes"])
-            for name, size in sorted(sizes.items())
-        },
-        documents=sum(part.documents for part in parts),
-        cuts=sum(part.cuts for part in parts),
-        bytes={name: sum(flow.gone[name].bytes or 0 for flow in flows.values()) for name in methods},
-    )
-
-
 def _amounts(record: CutRecord, _: Records) -> Amounts:
     received = None if record.ledger is None else record.ledger.input
     return Amounts() if received is None else Amounts(received.documents, received.bytes)
 
 
 def _evidence(evidence: Evidence) -> Iterator[Task]:
-    yield from of_units(evidence, recount_cut)
+    yield from recounts_of_kept(evidence)
     total = evidence.records.of(CUT).ledger
     if total is not None:
         work = CutRecount(total)

@@ -6,9 +6,8 @@ decontaminate/found/RUN.npy           (K, 3) int64: items, documents that hold e
                                       with common phrases of it
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,23 +19,13 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.decontaminate.index import open_index, open_items
 from pipeline.steps.decontaminate.search import DOCUMENTS, open_hits
 from pipeline.steps.dedup.runs import UnitRun
-from pipeline.steps.records import UnitRecord
-from pipeline.steps.selection import DECONTAMINATE_NAME
-from pipeline.steps.units import (
-    LanguageSize,
-    Unit,
-    fixed_bytes,
-    hex_strings,
-    kept_mask,
-    row_groups,
-    tally_of_texts,
-)
+from pipeline.steps.selection import COUNTED, DECONTAMINATE_NAME, SelectedRecord, Selection, as_kept_by
+from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_mask, row_groups
 from stages.decontamination.config import Decontamination
 from stages.decontamination.overlaps import Overlaps, overlaps_of
 from stages.decontamination.search import DOCUMENT
 from stages.decontamination.tables import CONTAMINATED, Verdict
 from stages.identity import ID_BYTES
-from stages.ledger import Flow, Tally
 from stages.ragged import batches
 from stages.store.arrays import open_array, write_array
 
@@ -46,8 +35,6 @@ MATCHED_BYTES = 1_000
 """Of a document that are shown as evidence."""
 _HITS = 1 << 18
 """Hits that are weighed at a time, or those of one document."""
-_NONE = Tally(bytes=0)
-_COLUMNS = ["id", "own_id", "language", "text_bytes"]
 _ROWS = 4_096
 """Rows of evidence that are made together."""
 
@@ -61,12 +48,9 @@ class DecidedRun:
     config: Decontamination
 
 
-class DecidedRecord(UnitRecord):
+class DecidedRecord(SelectedRecord):
     """What is kept of a run of units."""
 
-    flows: dict[str, Flow]
-    """By unit."""
-    languages: dict[str, LanguageSize]
     rows: int
     """Of evidence."""
 
@@ -81,48 +65,24 @@ def decide_run(workspace: Workspace, work: DecidedRun) -> DecidedRecord:
     run, config = work.run, work.config
     judge = _Judge(workspace, config)
     hits = open_hits(workspace, run.name)
-    flows: dict[str, Flow] = {}
-    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    rows = 0
+    selection, rows = Selection(run.units, [REASON]), 0
     place = workspace.create(found_key(run.name, "parquet"))
     with pq.ParquetWriter(place, CONTAMINATED, compression="zstd") as writer:
         for unit in run.units:
-            before = kept_mask(workspace, unit)
-            gone = np.zeros(unit.documents, np.bool_)
-            flow = Flow(input=_NONE, output=_NONE, gone={REASON: _NONE})
-            for group, (first, table) in enumerate(row_groups(workspace, unit, _COLUMNS)):
+            before, gone = kept_mask(workspace, unit), np.zeros(unit.documents, np.bool_)
+            kept = before.copy()
+            for group, (first, table) in enumerate(row_groups(workspace, unit, [*COUNTED, "own_id"])):
                 texts = GroupTexts(workspace, unit, group)
                 for evidence in judge.evidence(hits, first, table, unit.source, texts):
                     writer.write_table(evidence)
                     rows += evidence.num_rows
                 own = slice(first - unit.first, first - unit.first + table.num_rows)
                 gone[own] = judge.take_dropped(first, table.num_rows)
-                flow += _flow(table, before[own], gone[own], counts)
-            flows[unit.commit_name] = flow
-            after = replace(unit, kept_by=DECONTAMINATE_NAME)
-            write_array(workspace.create(after.keep), before & ~gone)
+                kept[own] &= ~gone[own]
+                selection.count(unit, first, table, kept=kept, gone={REASON: gone}, before=before)
+            write_array(workspace.create(as_kept_by(unit, DECONTAMINATE_NAME).keep), kept)
     write_array(workspace.create(found_key(run.name, "npy")), judge.items())
-    languages = {name: LanguageSize(documents=n, bytes=b) for name, (n, b) in sorted(counts.items())}
-    return DecidedRecord(flows=flows, languages=languages, rows=rows)
-
-
-def _flow(
-    table: pa.Table,
-    before: NDArray[np.bool_],
-    gone: NDArray[np.bool_],
-    counts: defaultdict[str, list[int]],
-) -> Flow:
-    """Return what went through some documents, and count what is kept by language."""
-    kept = table.filter(pa.array(before & ~gone))
-    grouped = kept.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
-    for row in grouped.to_pylist():
-        counts[row["language"]][0] += row["count_all"]
-        counts[row["language"]][1] += row["text_bytes_sum"]
-    return Flow(
-        input=tally_of_texts(table.filter(pa.array(before))),
-        output=tally_of_texts(kept),
-        gone={REASON: tally_of_texts(table.filter(pa.array(gone)))},
-    )
+    return DecidedRecord(flows=selection.flows, languages=selection.languages, rows=rows)
 
 
 class GroupTexts:

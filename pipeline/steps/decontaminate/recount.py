@@ -1,33 +1,22 @@
 """Recount: keep masks and evidence against the ledger, the texts and the items."""
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from pipeline.engine.tasks import Task, Workspace
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.decontaminate.decide import REASON, GroupTexts, shown
 from pipeline.steps.decontaminate.gather import EVIDENCE
 from pipeline.steps.decontaminate.index import open_index, open_items
-from pipeline.steps.dedup.step import recount_kept
 from pipeline.steps.records import CheckRecord
-from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
-from pipeline.steps.selection import DEDUP_NAME
-from pipeline.steps.step import Evidence
+from pipeline.steps.recount import Found, UnitRecount, differs, recounted
+from pipeline.steps.selection import DEDUP_NAME, as_kept_by, recount_kept
 from pipeline.steps.units import Unit, kept_mask, row_groups, tally_of_texts
 from stages.decontamination.tables import Verdict
 from stages.decontamination.words import words_of
 from stages.findings import Finding
 from stages.ledger import Tally
-
-
-def recount_decontaminated(evidence: Evidence) -> Iterator[Task]:
-    """Return the tasks that count masks and evidence again."""
-    yield from of_units(evidence, recount_unit)
 
 
 def recount_unit(workspace: Workspace, work: UnitRecount) -> CheckRecord:
@@ -43,7 +32,8 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
     rows = _rows_of(workspace, unit)
     verdicts = np.array(rows.column("verdict").to_pylist(), object)
     dropped = np.unique(rows.column("number").to_numpy()[verdicts == Verdict.DROPPED]) - unit.first
-    gone = np.flatnonzero(_before(workspace, unit) & ~kept_mask(workspace, unit))
+    before = kept_mask(workspace, as_kept_by(unit, DEDUP_NAME))
+    gone = np.flatnonzero(before & ~kept_mask(workspace, unit))
     if not np.array_equal(dropped, gone):
         message = (
             f"names {len(dropped):,} documents of unit {unit.name} as dropped, and {len(gone):,} are"
@@ -88,11 +78,6 @@ def _rows_of(workspace: Workspace, unit: Unit) -> pa.Table:
             )
             parts.append(table.filter(own))
     return pa.concat_tables(parts)
-
-
-def _before(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
-    """Return which documents of a unit the step before kept."""
-    return kept_mask(workspace, replace(unit, kept_by=DEDUP_NAME))
 
 
 def _items(workspace: Workspace) -> "_Items":

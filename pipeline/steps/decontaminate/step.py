@@ -1,25 +1,28 @@
 """Decontaminate: documents that hold items of evaluation sets, dropped or reported."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Task, Where
+from pipeline.engine.tasks import Phase, Where
 from pipeline.run_file.fingerprints import Some
 from pipeline.steps.decontaminate.decide import REASON, DecidedRecord, DecidedRun, decide_run
 from pipeline.steps.decontaminate.gather import GatheredRecord, Gathering, SetCounts, gather
 from pipeline.steps.decontaminate.index import IndexRecord, make_index
-from pipeline.steps.decontaminate.recount import recount_decontaminated
+from pipeline.steps.decontaminate.recount import recount_unit
 from pipeline.steps.decontaminate.search import SearchedRun, SearchedRuns, count_documents, search_run
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP, text_need
 from pipeline.steps.earlier_runs import numbered, require_found
 from pipeline.steps.records import read_all
-from pipeline.steps.selection import DECONTAMINATE_NAME, SelectionRecord, kept_units
+from pipeline.steps.selection import (
+    DECONTAMINATE_NAME,
+    Selection,
+    SelectionRecord,
+    kept_units,
+    recounts_of_kept,
+)
 from pipeline.steps.step import (
     Amounts,
-    Evidence,
     Job,
     Records,
     RowsOf,
@@ -30,11 +33,9 @@ from pipeline.steps.step import (
     Work,
     always,
 )
-from pipeline.steps.units import LanguageSize
 from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.dedup.normalization import unicode_version
 from stages.errors import DataError
-from stages.ledger import total_flow
 
 INDEX_FACTOR = 200
 """Bytes for a word of the evaluation sets while their index is made."""
@@ -91,14 +92,13 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     every = SearchedRuns(tuple(one.name for one in searched))
     yield Phase("count documents", [job.task("count", count_documents, every)])
     tasks = [job.task(f"decide-{run.name}", decide_run, DecidedRun(run, config)) for run in runs]
-    decided = read_all((yield Phase("decide what is contaminated", tasks)), DecidedRecord)
+    decided = yield Phase("decide what is contaminated", tasks)
     task = job.task("gather", gather, Gathering(names, config))
     gathered = yield Phase("gather what was found", [task], Where.WORKERS)
     sets = gathered["gather"].read(GatheredRecord).sets
-    found = {unit: flow for one in decided.values() for unit, flow in one.flows.items()}
-    flows = {unit.commit_name: found[unit.commit_name] for unit in units}  # JSON may order them by name
-    total = total_flow(flows.values())
-    assert total is not None, "ingest refuses to leave no document"
+    selection = Selection(units)
+    selection.include(read_all(decided, DecidedRecord).values())
+    total = selection.total
     if not total.output.documents and not job.scope.earlier:  # of a later dump nothing may be new
         raise DataError(
             f"decontamination: all {total.input.documents:,} documents hold items of the evaluation sets"
@@ -108,21 +108,12 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     record = DecontaminateRecord(
         kept=total.output.documents,
         removed={REASON: total.gone[REASON].documents},
-        languages=_languages(decided.values()),
+        languages=selection.languages,
         sets=sets,
         ngrams=index.ngrams,
         warnings=(*_warnings(index, sets), *losses(sets, total.input.documents)),
     )
-    return Whole(record, flows)
-
-
-def _languages(decided: Iterable[DecidedRecord]) -> dict[str, LanguageSize]:
-    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for one in decided:
-        for name, size in one.languages.items():
-            counts[name][0] += size["documents"]
-            counts[name][1] += size["bytes"]
-    return {name: LanguageSize(documents=n, bytes=b) for name, (n, b) in sorted(counts.items())}
+    return Whole(record, selection.flows)
 
 
 def _warnings(index: IndexRecord, sets: Mapping[str, SetCounts]) -> Iterator[str]:
@@ -158,11 +149,6 @@ def _amounts(_: DecontaminateRecord, records: Records) -> Amounts:
     return Amounts(documents=before.kept, bytes=size)
 
 
-def _evidence(evidence: Evidence) -> Iterator[Task]:
-    units = tuple(replace(unit, kept_by=DECONTAMINATE_NAME) for unit in evidence.units)
-    return recount_decontaminated(replace(evidence, units=units))
-
-
 DECONTAMINATE = Step(
     name=DECONTAMINATE_NAME,
     version=2,
@@ -174,7 +160,7 @@ DECONTAMINATE = Step(
     applies=lambda scope: scope.file.decontamination is not None,
     amounts=_amounts,
     takes=Takes((DEDUP.name,)),
-    evidence=_evidence,
+    evidence=lambda evidence: recounts_of_kept(evidence, recount_unit),
     folders=(DECONTAMINATE_NAME,),
     earlier=("ingest", "dedup"),
     whole=(count_documents, gather),

@@ -4,7 +4,6 @@ What is needed of every document (31 bytes, and 8 of ranks) lies in mapped files
 holds of it what memory it has to spare; everything else passes by unit or by block of evidence.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +25,8 @@ from pipeline.steps.earlier_runs import KEPT_RUN, EarlierRun, earlier_documents,
 from pipeline.steps.evidence import EVIDENCE_ROWS, write_tables
 from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import (
-    LanguageSize,
-    Unit,
-    hex_strings,
-    row_groups,
-    tally_of_texts,
-)
+from pipeline.steps.selection import COUNTED, Selection
+from pipeline.steps.units import LanguageSize, Unit, hex_strings, row_groups
 from stages.columns import CLUSTERS, removed_schema
 from stages.dedup.survivors import (
     KEPT,
@@ -43,11 +37,10 @@ from stages.dedup.survivors import (
     settle_clusters,
     undecided,
 )
-from stages.ledger import Flow, Tally, total_flow
+from stages.ledger import Flow
 from stages.store.arrays import open_array, write_array
 from stages.store.mapped import mapped_zeros
 
-_NONE = Tally(bytes=0)
 _KEPT_RUN = pa.field(KEPT_RUN, pa.string())
 
 
@@ -108,16 +101,16 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)
         clustered = _write_evidence(workspace, work, decisions, scratch)
-        flows, languages, clusters = _flows(workspace, work, decisions, clustered)
-    write_flows(workspace.create(ledger_key("dedup")), flows)
-    ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
+        selection, clusters = _counted(workspace, work, decisions, clustered)
+    write_flows(workspace.create(ledger_key("dedup")), selection.flows)
+    ledger = selection.total
     assert ledger.input.documents == total - before, "a unit has other documents than it has"
     return ResolveRecord(
         kept=ledger.output.documents,
         removed={name: tally.documents for name, tally in ledger.gone.items()},
-        languages=languages,
+        languages=selection.languages,
         ledger=ledger,
-        clusters=clusters,
+        clusters=clusters.total,
     )
 
 
@@ -152,13 +145,13 @@ def _link(workspace: Workspace, decisions: Decisions, sort: int, key: str) -> No
         link_repeats(decisions, sort, repeats[start : start + READ_ROWS])
 
 
-def _flows(
+def _counted(
     workspace: Workspace,
     work: Resolution,
     decisions: Decisions,
     clustered: NDArray[np.bool_],
-) -> tuple[dict[str, Flow], dict[str, LanguageSize], Flow]:
-    """Return the flow of each unit, what is kept of each language, and the documents of all clusters.
+) -> tuple[Selection, Selection]:
+    """Return what is kept of all documents, and of those that have a duplicate.
 
     Args:
         workspace: where the units and their keep masks are.
@@ -166,35 +159,17 @@ def _flows(
         decisions: about all documents.
         clustered: (N,), of each document whether it has a duplicate.
     """
-    flows: dict[str, Flow] = {}
-    stays, goes = _NONE, _NONE
-    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    every, clusters = Selection(work.units, work.methods), Selection(work.units, ["removed"])
     for unit in work.units:
-        members, why = (
-            np.array(values[unit.first : unit.last]) for values in (clustered, decisions.method)
-        )
-        place = workspace.path(unit.keep) if work.kept else workspace.create(unit.keep)
-        keep = np.load(place)
-        flow = Flow(input=_NONE, output=_NONE, gone=dict.fromkeys(work.methods, _NONE))
-        for first, table in row_groups(workspace, unit, ["id", "language", "text_bytes"]):
-            rows = slice(first - unit.first, first - unit.first + table.num_rows)
-            stay, method, member = keep[rows], why[rows], members[rows]
-            kept = table.filter(pa.array(stay))
-            gone = {name: ~stay & (method == number) for number, name in enumerate(work.methods)}
-            flow += Flow(
-                input=tally_of_texts(table),
-                output=tally_of_texts(kept),
-                gone={name: tally_of_texts(table.filter(pa.array(rows))) for name, rows in gone.items()},
-            )
-            stays += tally_of_texts(table.filter(pa.array(member & stay)))
-            goes += tally_of_texts(table.filter(pa.array(member & ~stay)))
-            grouped = kept.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
-            for row in grouped.to_pylist():
-                counts[row["language"]][0] += row["count_all"]
-                counts[row["language"]][1] += row["text_bytes_sum"]
-        flows[unit.commit_name] = flow
-    languages = {name: LanguageSize(documents=n, bytes=b) for name, (n, b) in sorted(counts.items())}
-    return flows, languages, Flow(input=stays + goes, output=stays, gone={"removed": goes})
+        member = np.array(clustered[unit.first : unit.last])
+        why = np.array(decisions.method[unit.first : unit.last])
+        kept = np.load(workspace.path(unit.keep) if work.kept else workspace.create(unit.keep))
+        gone = {name: ~kept & (why == number) for number, name in enumerate(work.methods)}
+        removed = {"removed": member & ~kept}
+        for first, table in row_groups(workspace, unit, COUNTED):
+            every.count(unit, first, table, kept=kept, gone=gone)
+            clusters.count(unit, first, table, kept=member & kept, gone=removed, before=member)
+    return every, clusters
 
 
 def _write_evidence(

@@ -6,8 +6,6 @@ Recount: keep masks, removals and clusters against what dedup counted.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import Field
 
 from pipeline.engine.memory import Need
@@ -41,13 +39,12 @@ from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import CheckRecord
-from pipeline.steps.recount import Found, UnitRecount, differs, differs_by, of_units, recounted
-from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
+from pipeline.steps.recount import differs_by, recounted
+from pipeline.steps.selection import DEDUP_NAME, SelectionRecord, recounts_of_kept
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
-from pipeline.steps.units import Unit, kept_mask, tally_of_texts, units_of
+from pipeline.steps.units import Unit, units_of
 from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
-from stages.findings import Finding
 from stages.ledger import Flow
 
 REMOVED = "dedup/removed.parquet"
@@ -61,24 +58,6 @@ class EvidenceRecount:
     removed: Flow
     clusters: Flow
     """The documents that have a duplicate: kept, and removed."""
-
-
-def recount_kept(workspace: Workspace, work: UnitRecount) -> CheckRecord:
-    """Count the documents that the keep mask of a unit lets through."""
-    unit = work.unit
-
-    def kept() -> Found:
-        table = pq.read_table(
-            workspace.path(unit.table), columns=["id", "text_bytes"], use_threads=False
-        )
-        mask = kept_mask(workspace, unit)
-        if len(mask) != table.num_rows:
-            held = f"{len(mask):,} marks for {table.num_rows:,} documents"
-            yield unit.keep, Finding("ledger", held)
-            return
-        yield from differs(unit.keep, tally_of_texts(table.filter(pa.array(mask))), work.flow.output)
-
-    return recounted((unit.keep, kept))
 
 
 def recount_evidence(workspace: Workspace, work: EvidenceRecount) -> CheckRecord:
@@ -300,7 +279,7 @@ def _amounts(_: DedupRecord, records: Records) -> Amounts:
 
 def _evidence(evidence: Evidence) -> Iterator[Task]:
     record = evidence.records.of(DEDUP)
-    yield from of_units(evidence, recount_kept)
+    yield from recounts_of_kept(evidence)
     if record.ledger is not None:
         whole = EvidenceRecount(record.ledger, record.clusters)
         yield Task(evidence.name, "recount-dedup", recount_evidence, whole, "")

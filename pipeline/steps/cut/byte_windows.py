@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.cut.earlier_spans import earlier_key
 from pipeline.steps.cut.spans import (
     PIECE_SPANS,
     SpanPiece,
@@ -27,6 +26,7 @@ from pipeline.steps.cut.spans import (
     SpansRecord,
     kept_texts,
     piece_blocks,
+    placed_between,
     repeats_key,
     spans_key,
     write_spans,
@@ -76,14 +76,28 @@ class WindowRun:
 
 
 class RepeatRuns(NamedTuple):
-    """R runs of repeated windows: they follow each other, and so do their first places."""
+    """R runs of repeated spans: they follow each other, and so do their first places."""
 
     places: NDArray[np.uint64]
-    """(R,) ascending, the place of the first window of each."""
+    """(R,) ascending, the place of the first span of each."""
     firsts: NDArray[np.uint64]
     """(R,) its first place."""
     counts: NDArray[np.int64]
-    """(R,) windows of each."""
+    """(R,) spans of each."""
+
+    def of(self, document: int) -> "RepeatRuns":
+        """Return those of one document."""
+        bounds = np.array([document, document + 1], np.uint64) << _HALF
+        own = slice(*np.searchsorted(self.places, bounds))
+        return RepeatRuns(self.places[own], self.firsts[own], self.counts[own])
+
+    def have_first(self) -> bool:
+        """Say whether a first place is among them."""
+        return bool((self.places == self.firsts).any())
+
+    def have_others(self) -> bool:
+        """Say whether another than a first place is among them."""
+        return bool((self.places != self.firsts).any())
 
 
 def min_bytes_of(dedup: Dedup) -> int:
@@ -120,23 +134,16 @@ def write_shared(workspace: Workspace, work: SpanPiece) -> SharedRecord:
 
 def cut_windows(workspace: Workspace, work: WindowRun) -> SpansRecord:
     """Write the windows of the shared stretches of a run of units, ordered by piece."""
-    bounds = np.array([work.run.first, work.run.last], np.uint64) << _HALF
-    parts = [np.empty((0, 2), np.uint64)]
-    for piece in range(work.shared):
-        found: Any = open_array(workspace.path(_shared_key(piece)), dtype="<u8")
-        parts.append(np.array(found[slice(*np.searchsorted(found[:, 0], bounds))]))
-    every = np.concatenate(parts)
-    every = every[np.argsort(every[:, 0], kind="stable")]
-    key = earlier_key if work.earlier else spans_key
-    folder = workspace.create(key(WINDOWS, work.run.number))
-    count = write_spans(folder, lambda: _windows(workspace, work, every), pieces=work.pieces)
-    return SpansRecord(spans=count)
+    files = (open_array(workspace.path(_shared_key(n)), dtype="<u8") for n in range(work.shared))
+    stretches = placed_between(files, work.run.first << 32, work.run.last << 32)
+    key = spans_key(WINDOWS, work.run.number, earlier=work.earlier)
+    return write_spans(workspace, key, _windows(workspace, work, stretches), pieces=work.pieces)
 
 
 def _windows(
     workspace: Workspace, work: WindowRun, stretches: NDArray[np.uint64]
-) -> Iterator[tuple[int, SpansAt]]:
-    """Yield the windows of each document with its number in the run."""
+) -> Iterator[tuple[np.uint64, SpansAt]]:
+    """Yield the windows of each document, with the place that its first byte has in the run."""
     min_bytes = min_bytes_of(work.dedup)
     for unit in work.run.units:
         for rows, table in kept_texts(workspace, unit) if unit.cut else ():
@@ -152,7 +159,7 @@ def _windows(
                     counts=own[:, 1].astype(np.int64),
                     min_bytes=min_bytes,
                 )
-                yield int(numbers[row]) - work.run.first, (keys, checks, starts)
+                yield np.uint64(numbers[row] - work.run.first) << _HALF, (keys, checks, starts)
 
 
 class PlacedRuns:
@@ -176,16 +183,13 @@ class PlacedRuns:
     def _between(self, low: int, high: int) -> Iterator[NDArray[np.uint64]]:
         """Yield runs of places, (R, 3), in parts of a bounded number of windows."""
         bounds = np.array([low, high], np.uint64)
-        slices = [slice(*np.searchsorted(file[:, 0], bounds)) for file in self._files]
-        if sum(one.stop - one.start for one in slices) > _MOST_PLACES and high - low > 1:
+        count = sum(int(np.diff(np.searchsorted(file[:, 0], bounds))[0]) for file in self._files)
+        if count > _MOST_PLACES and high - low > 1:
             middle = (low + high) // 2
             yield from self._between(low, middle)
             yield from self._between(middle, high)
             return
-        every = np.concatenate(
-            [np.array(file[one]) for file, one in zip(self._files, slices, strict=True)]
-        )
-        yield window_runs(every[np.argsort(every[:, 0], kind="stable")])
+        yield window_runs(placed_between(self._files, low, high))
 
 
 def window_runs(repeats: NDArray[np.uint64]) -> NDArray[np.uint64]:

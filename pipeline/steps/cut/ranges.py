@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.byte_windows import PlacedRuns, RepeatRuns, byte_cuts, min_bytes_of
-from pipeline.steps.cut.spans import kept_texts, repeats_key
+from pipeline.steps.cut.spans import kept_texts, placed_between, repeats_key
 from pipeline.steps.cut.table import CutMethod, methods_of
 from pipeline.steps.cut_texts import read_cuts
 from pipeline.steps.dedup.runs import UnitRun
@@ -84,32 +84,6 @@ class CutsRecord(SelectedRecord):
     cuts: int
 
 
-class _Repeats(NamedTuple):
-    """The repeats of one method in a run of units."""
-
-    method: CutMethod
-    places: NDArray[np.uint64]
-    """(N,) ascending."""
-    firsts: NDArray[np.uint64]
-    """(N,) the first place of each."""
-    counts: NDArray[np.int64]
-    """(N,) spans that follow each other, and whose first places do."""
-
-    def of(self, document: int) -> "_Repeats":
-        """Return those of one document."""
-        bounds = np.array([document, document + 1], np.uint64) << np.uint64(32)
-        own = slice(*np.searchsorted(self.places, bounds))
-        return _Repeats(self.method, self.places[own], self.firsts[own], self.counts[own])
-
-    def have_first(self) -> bool:
-        """Say whether a first place is among them."""
-        return bool((self.places == self.firsts).any())
-
-    def have_others(self) -> bool:
-        """Say whether another than a first place is among them."""
-        return bool((self.places != self.firsts).any())
-
-
 class _Found(NamedTuple):
     """One thing that is cut."""
 
@@ -147,26 +121,17 @@ def found_key(run: int) -> str:
     return f"cut/found/{run:05d}.parquet"
 
 
-def _reader(workspace: Workspace, work: CutRun, method: CutMethod) -> Callable[[int, int], _Repeats]:
+def _reader(workspace: Workspace, work: CutRun, method: CutMethod) -> Callable[[int, int], RepeatRuns]:
     """Return what gives the repeats of some documents of the run that follow each other, or of more."""
+    pieces = work.pieces[method.name]
     if method.sampled:
-        runs = PlacedRuns(workspace, method.name, work.pieces[method.name])
-        return lambda first, last: _Repeats(method, *runs.of(first, last))
-    whole = _repeats(workspace, work, method)
-    return lambda *_: whole
-
-
-def _repeats(workspace: Workspace, work: CutRun, method: CutMethod) -> _Repeats:
-    bounds = np.array([work.run.first, work.run.last], np.uint64) << np.uint64(32)
-    parts = [np.empty((0, 2), np.uint64)]
-    for piece in range(work.pieces[method.name]):
-        found: Any = open_array(workspace.path(repeats_key(method.name, piece)), dtype="<u8")
-        low, high = np.searchsorted(found[:, 0], bounds)
-        parts.append(np.array(found[low:high]))
-    every = np.concatenate(parts)
-    every = every[np.argsort(every[:, 0], kind="stable")]
+        return PlacedRuns(workspace, method.name, pieces).of
+    paths = (workspace.path(repeats_key(method.name, piece)) for piece in range(pieces))
+    files = (open_array(path, dtype="<u8") for path in paths)
+    every = placed_between(files, work.run.first << 32, work.run.last << 32)
     counts = np.broadcast_to(np.int64(1), len(every))
-    return _Repeats(method, every[:, 0].copy(), every[:, 1].copy(), counts)
+    whole = RepeatRuns(every[:, 0].copy(), every[:, 1].copy(), counts)
+    return lambda *_: whole
 
 
 class _UnitCuts:
@@ -181,7 +146,7 @@ class _UnitCuts:
         self._table: dict[str, list[Any]] = {name: [] for name in CUT_RANGES.names}
 
     def add(
-        self, rows: NDArray[np.int64], table: pa.Table, repeats: Sequence[_Repeats]
+        self, rows: NDArray[np.int64], table: pa.Table, repeats: Sequence[RepeatRuns]
     ) -> list[dict[str, object]]:
         """Cut some documents, and return the evidence."""
         data, offsets = utf8_of(table.column("text"))
@@ -243,22 +208,21 @@ def shown_cut(cut: NDArray[np.uint8]) -> str:
 
 def _found(
     text: NDArray[np.uint8],
-    repeats: Sequence[_Repeats],
+    repeats: Sequence[RepeatRuns],
     dedup: Dedup,
 ) -> Iterator[_Found]:
     """Yield what goes of one text, method by method."""
     data = text.tobytes()
     taken = np.empty((0, 2), np.int64)
-    for method, places, firsts, counts in repeats:
-        if not len(places):
+    for method, runs in zip(methods_of(dedup), repeats, strict=True):
+        if not len(runs.places):
             continue
         if method.sampled:
-            runs = RepeatRuns(places, firsts, counts)
             found = list(byte_cuts(text, runs, taken, min_bytes=min_bytes_of(dedup)))
         elif method.windows:
-            found = list(_windows(text, data, (places, firsts), taken, dedup))
+            found = list(_windows(text, data, runs, taken, dedup))
         else:
-            found = list(_whole(method, text, data, (places, firsts), dedup))
+            found = list(_whole(method, text, data, runs, dedup))
         if not found:
             continue
         own = np.array([(cut.start, cut.end) for cut, _ in found], np.int64)
@@ -272,11 +236,11 @@ def _whole(
     method: CutMethod,
     text: NDArray[np.uint8],
     data: bytes,
-    repeats: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    repeats: RepeatRuns,
     dedup: Dedup,
 ) -> Iterator[tuple[Cut, int]]:
     """Yield the spans that stand in a better document, with their line ends."""
-    places, firsts = repeats
+    places, firsts, _ = repeats
     elsewhere = documents_of(places) != documents_of(firsts)  # the best document keeps all of its own
     if not elsewhere.any():
         return
@@ -297,7 +261,7 @@ def _whole(
 def _windows(
     text: NDArray[np.uint8],
     data: bytes,
-    repeats: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    repeats: RepeatRuns,
     taken: NDArray[np.int64],
     dedup: Dedup,
 ) -> Iterator[tuple[Cut, int]]:
@@ -307,10 +271,10 @@ def _windows(
     """
     config = dedup.substrings
     assert config is not None
-    chosen = repeats[0] != repeats[1]
+    chosen = repeats.places != repeats.firsts
     if not chosen.any():
         return
-    places, firsts = (column[chosen] for column in repeats)
+    places, firsts = repeats.places[chosen], repeats.firsts[chosen]
     words, ordinals = words_of(text), ordinals_of(places)
     own = np.where(documents_of(places) == documents_of(firsts), ordinals_of(firsts), -1)
     ranges = repeated_words(len(words.hashes), repeats=ordinals, firsts=own, min_words=config.min_words)

@@ -5,18 +5,26 @@
     cut/spans/METHOD/RUN/places.npy   (S,) uint64, the run's first document being 0
     cut/spans/METHOD/RUN/ptr.npy      (P + 1,) int64, where each piece begins
 
-Texts are read twice: once to count, once to put each span in its place, so that nothing is held but one
-row group.
+Texts are read once, and their spans lie in a scratch folder until all pieces are counted.
+
+Spans of earlier runs: those that may stand in a document of this run, too.
+
+    cut/filters/METHOD.npy               (W,) uint64, a filter of the keys of this run's spans
+    cut/spans/METHOD/earlier-RUN/...     the spans of earlier documents that pass it, as those of a run
+
+An earlier text counts as it was before its own cuts. What was cut of it stands in a still better one, so
+whatever is cut for its sake stands somewhere. A document that its cuts emptied is gone, with the words
+that stood nowhere else. So it counts where documents are counted, but it is the first place of nothing.
 
 Repeats: the spans of one piece of the range of keys that stand more than once.
 
-cut/repeats/METHOD/PIECE.npy   (N, 2) uint64: the place of each, ascending, and the first place of it
+    cut/repeats/METHOD/PIECE.npy   (N, 2) uint64: the place of each, ascending, and the first place of it
 
 Those of earlier runs are counted and may be first places; they are not listed.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +35,13 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.table import method_of
-from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.dedup.runs import UnitRun, unit_runs
+from pipeline.steps.earlier_runs import EarlierRun, numbered
 from pipeline.steps.records import UnitRecord
+from pipeline.steps.selection import CUT_NAME, as_kept_by, is_cut
 from pipeline.steps.units import Unit, kept_mask, row_groups
 from stages.columns import utf8_of
+from stages.dedup.bloom_filter import add_keys, filter_words, may_hold
 from stages.dedup.repeats import GONE, SpanBlock, documents_of, find_repeats, places_of
 from stages.kernels import lean_kernel
 from stages.store.arrays import array_writer, open_array, write_array
@@ -41,9 +52,11 @@ PIECE_SPANS = 1 << 21
 _WORD_BYTES = 6
 """Of a word with its space, on average of languages; decides the number of pieces."""
 _HALF = np.uint64(32)
+_BLOCK = 1 << 19
+"""Spans that are read at a time."""
 SpansAt = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]
 """Keys, checks and ordinals of the spans of a document: their numbers, or of bytes where they begin."""
-SPAN_FILES = {"keys": "<u8", "checks": "<u4", "places": "<u8"}
+_FILES = {"keys": "<u8", "checks": "<u4", "places": "<u8"}
 """The arrays of a run, with their types."""
 
 
@@ -55,6 +68,18 @@ class SpanRun:
     method: str
     dedup: Dedup
     pieces: int
+    earlier: bool = False
+    """Whether the units are of an earlier run: then only spans that this run may have are."""
+    emptied: bool = False
+    """Whether that run has cuts, which may have emptied documents."""
+
+
+@dataclass(frozen=True)
+class FilteredRuns:
+    """The runs of units of this run whose spans of one method are looked for in earlier ones."""
+
+    runs: int
+    method: str
 
 
 class SpansRecord(UnitRecord):
@@ -63,19 +88,29 @@ class SpansRecord(UnitRecord):
     spans: int
 
 
-def spans_key(method: str, run: int) -> str:
+def spans_key(method: str, run: int, *, earlier: bool = False) -> str:
     """Return the folder of a run's spans."""
-    return f"cut/spans/{method}/{run:05d}"
+    return f"cut/spans/{method}/{'earlier-' if earlier else ''}{run:05d}"
 
 
-def earlier_key(method: str, run: int) -> str:
-    """Return the folder of the spans of a run of units of earlier runs."""
-    return f"cut/spans/{method}/earlier-{run:05d}"
+def _filter_key(method: str) -> str:
+    return f"cut/filters/{method}.npy"
 
 
 def span_pieces(text_bytes: int) -> int:
     """Return the number of ranges that the keys are cut into: a function of the corpus alone."""
     return max(1, -(-text_bytes // (_WORD_BYTES * PIECE_SPANS)))
+
+
+def earlier_runs(runs: Sequence[EarlierRun]) -> list[tuple[UnitRun, bool]]:
+    """Return the runs of units of earlier runs as their cuts read them, and whether they have cuts."""
+    found: list[EarlierRun] = []
+    for run in runs:
+        before = [name for name in run.selecting if name != CUT_NAME][-1]
+        units = tuple(replace(unit, kept_by=before, cut=is_cut(unit)) for unit in run.units)
+        found.append(replace(run, units=units))
+    cut = {str(run.folder): CUT_NAME in run.selecting for run in runs}
+    return [(run, cut[run.units[0].folder]) for run in unit_runs(numbered(found))]
 
 
 def kept_texts(
@@ -90,74 +125,105 @@ def kept_texts(
             yield rows + start, table.take(pa.array(rows))
 
 
+def write_filter(workspace: Workspace, work: FilteredRuns) -> UnitRecord:
+    """Write the filter of the keys of one method: 2 to 4 bytes for each."""
+    paths = [workspace.path(spans_key(work.method, run)) / "keys.npy" for run in range(work.runs)]
+    keys: list[Any] = [open_array(path, dtype="<u8") for path in paths]
+    words = filter_words(sum(map(len, keys)))
+    bits: Any = mapped_npy(workspace.create(_filter_key(work.method)), "<u8", (words,))
+    for column in keys:
+        for start in range(0, len(column), _BLOCK):
+            add_keys(bits, np.array(column[start : start + _BLOCK]))
+    return UnitRecord()
+
+
 def cut_spans(workspace: Workspace, work: SpanRun) -> SpansRecord:
     """Write the spans of the kept documents of a run of units, ordered by piece."""
-    folder = workspace.create(spans_key(work.method, work.run.number))
-    return SpansRecord(spans=write_spans(folder, lambda: _spans(workspace, work), pieces=work.pieces))
+    key = spans_key(work.method, work.run.number, earlier=work.earlier)
+    spans = _spans(workspace, work)
+    if work.earlier:
+        spans = _passing(workspace, work.method, spans)
+    return write_spans(workspace, key, spans, pieces=work.pieces)
 
 
-def write_spans(
-    folder: Path, documents: Callable[[], Iterator[tuple[int, SpansAt]]], *, pieces: int
-) -> int:
-    """Write spans ordered by piece, and return how many there are.
-
-    Args:
-        folder: of the run's spans.
-        documents: gives the number of each document in the run with its spans; called twice.
-        pieces: that the range of keys is cut into.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    counts = np.zeros(pieces, np.int64)
-    for _, (keys, *_) in documents():
-        count_pieces(keys, counts)
-    ptr = np.concatenate([[0], np.cumsum(counts)])
-    write_array(folder / "ptr.npy", ptr)
-    count, ends = int(ptr[-1]), ptr[:-1].copy()
-    filled = tuple(
-        mapped_npy(folder / f"{name}.npy", kind, (count,)) for name, kind in SPAN_FILES.items()
-    )
-    for document, spans in documents():
-        _scatter(spans, document, ends, filled)
-    return count
-
-
-def _spans(workspace: Workspace, work: SpanRun) -> Iterator[tuple[int, SpansAt]]:
-    """Yield the spans of each document with its number in the run."""
+def _spans(workspace: Workspace, work: SpanRun) -> Iterator[tuple[np.uint64, SpansAt]]:
+    """Yield the spans of each document, with the place that the first one has in its run of units."""
     method = method_of(work.dedup, work.method)
     config = method.config(work.dedup)
     for unit in work.run.units:
-        for rows, table in kept_texts(workspace, unit) if unit.cut else ():
+        if not unit.cut:
+            continue
+        there = kept_mask(workspace, as_kept_by(unit, CUT_NAME)) if work.emptied else None
+        for rows, table in kept_texts(workspace, unit):
             data, offsets = utf8_of(table.column("text"))
-            for row, start, end in zip(rows, offsets[:-1], offsets[1:], strict=True):
-                keys, checks, starts, _ = method.spans(data[start:end], config)
-                ordinals = starts if method.sampled else np.arange(len(keys))
+            places = (unit.first - work.run.first + rows).astype(np.uint64) << _HALF
+            if there is not None:
+                places[~there[rows]] |= GONE
+            for place, start, end in zip(places, offsets[:-1], offsets[1:], strict=True):
+                if place < GONE or not method.windows:  # of windows no documents are counted
+                    keys, checks, starts, _ = method.spans(data[start:end], config)
+                    yield place, (keys, checks, starts if method.sampled else np.arange(len(keys)))
+
+
+def _passing(
+    workspace: Workspace, method: str, documents: Iterable[tuple[np.uint64, SpansAt]]
+) -> Iterator[tuple[np.uint64, SpansAt]]:
+    """Yield of each document the spans that pass the filter of a method."""
+    bits: Any = open_array(workspace.path(_filter_key(method)), dtype="<u8")
+    for place, (keys, checks, ordinals) in documents:
+        chosen = np.flatnonzero(may_hold(bits, keys))
+        yield place, (keys[chosen], checks[chosen], ordinals[chosen])
+
+
+def write_spans(
+    workspace: Workspace, key: str, documents: Iterable[tuple[np.uint64, SpansAt]], *, pieces: int
+) -> SpansRecord:
+    """Write spans ordered by piece.
+
+    Args:
+        workspace: where they are written.
+        key: folder of the run's spans.
+        documents: the spans of each document, with the place that the first one has in the run.
+        pieces: that the range of keys is cut into.
+    """
+    folder, counts = workspace.create(key), np.zeros(pieces, np.int64)
+    folder.mkdir(parents=True, exist_ok=True)
+    with workspace.scratch() as scratch:
+        of_keys, of_checks, of_places = (array_writer(scratch / n, dtype=k) for n, k in _FILES.items())
+        with of_keys as append_keys, of_checks as append_checks, of_places as append_places:
+            for place, (keys, checks, ordinals) in documents:
                 if len(keys):
-                    yield unit.first + int(row) - work.run.first, (keys, checks, ordinals)
+                    _count_pieces(keys, counts)
+                    append_keys(keys)
+                    append_checks(checks)
+                    append_places(place + ordinals.astype(np.uint64))
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        write_array(folder / "ptr.npy", ptr)
+        count, ends = int(ptr[-1]), ptr[:-1].copy()
+        filled = tuple(mapped_npy(folder / f"{n}.npy", kind, (count,)) for n, kind in _FILES.items())
+        gathered: list[Any] = [open_array(scratch / name, dtype=kind) for name, kind in _FILES.items()]
+        for start in range(0, count, _BLOCK):
+            _put(tuple(np.array(column[start : start + _BLOCK]) for column in gathered), ends, filled)
+    return SpansRecord(spans=count)
 
 
 @lean_kernel
-def count_pieces(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+def _count_pieces(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
     """Count the keys of each piece."""
     for key in keys:
         counts[int(((key >> _HALF) * np.uint64(len(counts))) >> _HALF)] += 1
 
 
 @lean_kernel
-def _scatter(spans: SpansAt, document: int, ends: NDArray[np.int64], found: tuple[Any, ...]) -> None:
-    """Put the spans of a document behind those of their pieces; `ends` goes on."""
-    keys, checks, ordinals = spans
+def _put(block: tuple[Any, ...], ends: NDArray[np.int64], found: tuple[Any, ...]) -> None:
+    """Put spans behind those of their pieces; `ends` goes on."""
+    keys, checks, places = block
     for row in range(len(keys)):
         key = keys[row]
         piece = int(((key >> _HALF) * np.uint64(len(ends))) >> _HALF)
         place = ends[piece]
-        found[0][place] = key
-        found[1][place] = checks[row]
-        found[2][place] = np.uint64(document) << _HALF | np.uint64(ordinals[row])
+        found[0][place], found[1][place], found[2][place] = key, checks[row], places[row]
         ends[piece] = place + 1
-
-
-_BLOCK = 1 << 19
-"""Spans that are read at a time."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +272,7 @@ def write_repeats(workspace: Workspace, work: SpanPiece) -> RepeatsRecord:
 def piece_blocks(workspace: Workspace, work: SpanPiece) -> Iterator[SpanBlock]:
     """Yield the spans of a piece, those of earlier runs first."""
     for first, folder, low, high in _ranges(workspace, work):
-        keys, checks, places = (_opened(folder / f"{name}.npy") for name in ("keys", "checks", "places"))
+        keys, checks, places = (_opened(folder / f"{name}.npy") for name in _FILES)
         for start in range(low, high, _BLOCK):
             part = slice(start, min(start + _BLOCK, high))
             own = places[part] + places_of(first, np.zeros(1, np.int64))
@@ -215,10 +281,10 @@ def piece_blocks(workspace: Workspace, work: SpanPiece) -> Iterator[SpanBlock]:
 
 def _ranges(workspace: Workspace, work: SpanPiece) -> Iterator[tuple[int, Path, int, int]]:
     """Yield of each run its first document, the folder of its spans, and where the piece lies."""
-    folders = [(first, earlier_key(work.spans, run)) for run, first in enumerate(work.earlier)]
-    folders += [(first, spans_key(work.spans, run)) for run, first in enumerate(work.firsts)]
-    for first, key in folders:
-        folder = workspace.path(key)
+    runs = [(first, run, True) for run, first in enumerate(work.earlier)]
+    runs += [(first, run, False) for run, first in enumerate(work.firsts)]
+    for first, run, earlier in runs:
+        folder = workspace.path(spans_key(work.spans, run, earlier=earlier))
         low, high = _opened(folder / "ptr.npy")[work.number : work.number + 2]
         yield first, folder, int(low), int(high)
 
@@ -226,3 +292,17 @@ def _ranges(workspace: Workspace, work: SpanPiece) -> Iterator[tuple[int, Path, 
 def _opened(path: Path) -> Any:
     """Return a committed array, mapped; its dtype is that of the phase that wrote it."""
     return open_array(path)
+
+
+def placed_between(files: Iterable[Any], low: int, high: int) -> NDArray[np.uint64]:
+    """Return the rows of some files whose places are in [low, high): (N, 2) uint64, ascending by place.
+
+    Args:
+        files: (M, 2) uint64 each, ascending by place, which stands in the first column.
+        low: a place.
+        high: a place.
+    """
+    bounds = np.array([low, high], np.uint64)
+    parts = [np.array(file[slice(*np.searchsorted(file[:, 0], bounds))]) for file in files]
+    every = np.concatenate([np.empty((0, 2), np.uint64), *parts])
+    return every[np.argsort(every[:, 0], kind="stable")]

@@ -28,21 +28,17 @@ from pipeline.steps.cut.byte_windows import (
     write_shared,
 )
 from pipeline.steps.cut.check import ROWS, CutTexts, check_cut_texts
-from pipeline.steps.cut.earlier_spans import (
-    EarlierSpans,
-    FilteredRuns,
-    earlier_runs,
-    find_earlier_spans,
-    write_filter,
-)
 from pipeline.steps.cut.evidence import CUTS, CutEvidence, write_cuts
 from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
 from pipeline.steps.cut.spans import (
     PIECE_SPANS,
+    FilteredRuns,
     SpanPiece,
     SpanRun,
     cut_spans,
+    earlier_runs,
     span_pieces,
+    write_filter,
     write_repeats,
 )
 from pipeline.steps.cut.table import METHODS, methods_of
@@ -212,11 +208,11 @@ def _earlier_spans(
     tasks = [
         job.task(
             f"earlier-{method}-{run.name}",
-            find_earlier_spans,
-            EarlierSpans(run, method, job.file.dedup, count, cut),
+            cut_spans,
+            SpanRun(run, method, job.file.dedup, count, earlier=True, emptied=emptied),
         )
         for method, count in pieces.items()
-        for run, cut in earlier
+        for run, emptied in earlier
     ]
     yield Phase("search earlier documents", tasks)
 

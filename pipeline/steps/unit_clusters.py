@@ -1,13 +1,11 @@
 """The clusters of a unit's documents, as deduplication found them."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.units import NAME, Unit, from_hex, named_table
-from stages.identity import ID_BYTES
+from pipeline.steps.evidence import rows_of_unit
+from pipeline.steps.units import NAME, Unit, from_hex
 
 
 class Clusters:
@@ -38,16 +36,5 @@ class Clusters:
 
 def clusters_of(workspace: Workspace, unit: Unit) -> Clusters:
     """Return the clusters of a unit's documents."""
-    parts = [(np.empty((0, ID_BYTES), np.uint8),) * 2]
-    path = workspace.path(unit.clusters)
-    with named_table(path), pq.ParquetFile(path) as file:
-        for group in range(file.num_row_groups):
-            number = file.metadata.row_group(group).column(0).statistics
-            if number.max < unit.first or number.min >= unit.last:
-                continue
-            table = file.read_row_group(group, columns=["number", "id", "cluster"], use_threads=False)
-            numbers = table.column("number").to_numpy()
-            table = table.filter(pa.array((numbers >= unit.first) & (numbers < unit.last)))
-            parts.append((from_hex(table.column("id")), from_hex(table.column("cluster"))))
-    identities, clusters = zip(*parts, strict=True)
-    return Clusters(np.concatenate(identities), np.concatenate(clusters))
+    found = rows_of_unit(workspace, unit.clusters, unit, ["number", "id", "cluster"])
+    return Clusters(from_hex(found.column("id")), from_hex(found.column("cluster")))

@@ -318,7 +318,7 @@ def test_no_vector_is_looked_at_where_an_earlier_run_is_gone(run: Path) -> None:
 
 def named(job: Job, *steps: Step[Any]) -> list[str]:
     """Return the names of the steps that are followed."""
-    return [one.key.step for one in followed_steps(job, steps)]
+    return [one.name for one in followed_steps(job, steps)]
 
 
 def test_steps_of_another_dataset_are_not_followed(run: Path) -> None:

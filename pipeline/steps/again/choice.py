@@ -10,14 +10,13 @@ tasks are not done again, since checks of their own look at all that they make.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Phase, Phases, Task
@@ -31,6 +30,7 @@ from pipeline.steps.again.signatures import (
     MOST,
     EmbeddedUnit,
     SignedUnit,
+    drawn,
     drawn_units,
     embed_again,
     sign_again,
@@ -51,27 +51,16 @@ ROWS = 100_000
 
 
 @dataclass(frozen=True)
-class DrawKey:
-    """What decides which tasks of a step are drawn."""
-
-    step: str
-    """Its name in the plan."""
-    digest: str
-    """Of its commit."""
-
-    def place_of(self, done: DoneTask) -> bytes:
-        """Return the place of a task in the draw."""
-        return xxhash.xxh3_128_digest(f"{self.digest}/{done.task.unit}".encode())
-
-
-@dataclass(frozen=True)
 class FollowedStep:
     """A finished step that was followed."""
 
     step: Step[Any]
+    name: str
+    """In the plan."""
     scope: Scope
     followed: Followed
-    key: DrawKey
+    digest: str
+    """Of its commit, on which hangs which of its tasks are drawn."""
 
 
 def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedStep]:
@@ -98,8 +87,7 @@ def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedSte
             if not plan.missed and not lost:
                 unlimited = replace(scope, file=without_limits(scope.file))
                 own = Job(plan, unlimited, job.records, job.root, job.workers)
-                key = DrawKey(plan.name, whole.xxh3)
-                yield FollowedStep(step, scope, follow(step, own, commits), key)
+                yield FollowedStep(step, plan.name, scope, follow(step, own, commits), whole.xxh3)
 
 
 def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phases[CheckRecord]:
@@ -153,10 +141,8 @@ def signed_again(job: Job, *, documents: int) -> Phases[CheckRecord]:
     units = units_of(job.records.of(INGEST).units)
     wanted = max(LEAST, math.ceil(SHARE * documents))
     tasks = [
-        job.task(
-            f"signed-{drawn.unit.commit_name}", sign_again, SignedUnit(drawn, job.file.dedup.minhash)
-        )
-        for drawn in drawn_units(units, wanted, _digest_of(job, INGEST))
+        job.task(f"signed-{one.unit.commit_name}", sign_again, SignedUnit(one, job.file.dedup.minhash))
+        for one in drawn_units(units, wanted, _digest_of(job, INGEST))
     ]
     return (yield from _of_documents("sign again", tasks, "signatures", units))
 
@@ -172,13 +158,11 @@ def embedded_again(job: Job) -> Phases[CheckRecord]:
     runs = {unit: run for run in unit_runs((*numbered(earlier), *units)) for unit in run.units}
     tasks = [
         job.task(
-            f"embedded-{drawn.unit.commit_name}",
+            f"embedded-{one.unit.commit_name}",
             embed_again,
-            EmbeddedUnit(
-                drawn, runs[drawn.unit].name, drawn.unit.first - runs[drawn.unit].first, config
-            ),
+            EmbeddedUnit(one, runs[one.unit].name, one.unit.first - runs[one.unit].first, config),
         )
-        for drawn in drawn_units(units, MOST, _digest_of(job, DEDUP))
+        for one in drawn_units(units, MOST, _digest_of(job, DEDUP))
     ]
     return (yield from _of_documents("embed again", tasks, "vectors", units))
 
@@ -229,25 +213,21 @@ def chosen_tasks(one: FollowedStep, root: Path, *, documents: int) -> ChosenTask
     looked: list[LookedAt] = []
     share = min(1.0, max(SHARE, LEAST / max(1, documents)))
     for phase, own in _by_phase(tasks).items():
-        function, what = own[0].task.function, f"{one.key.step}: {phase}"
+        function, what = own[0].task.function, f"{one.name}: {phase}"
         if function not in again:
             continue
-        drawn = sorted(own, key=one.key.place_of)
+        sizes, wanted = {done.task.unit: 1 for done in own}, len(own)
         if function in step.sampled:
-            drawn = drawn[: math.ceil(share * len(own))]
+            wanted = math.ceil(share * len(own))
         elif function in step.listed:
-            rows = {done.task.unit: listed_rows(root, done, step.listed[function]) for done in own}
-            drawn = list(_until(drawn, rows))
-            looked.append(
-                LookedAt(
-                    what=what,
-                    unit="rows",
-                    looked=sum(rows[done.task.unit] for done in drawn),
-                    of=sum(rows.values()),
-                )
-            )
-        chosen |= {done.task.unit for done in drawn}
-        looked.append(LookedAt(what=what, unit="tasks", looked=len(drawn), of=len(own)))
+            listed = step.listed[function]
+            sizes, wanted = {done.task.unit: listed_rows(root, done, listed) for done in own}, ROWS
+        units = list(drawn(sizes, one.digest, name=str, size=sizes.__getitem__, wanted=wanted))
+        if function in step.listed:
+            rows, of = sum(sizes[unit] for unit in units), sum(sizes.values())
+            looked.append(LookedAt(what=what, unit="rows", looked=rows, of=of))
+        chosen.update(units)
+        looked.append(LookedAt(what=what, unit="tasks", looked=len(units), of=len(own)))
     return ChosenTasks(tuple(done for done in tasks if done.task.unit in chosen), tuple(looked))
 
 
@@ -256,16 +236,6 @@ def _by_phase(tasks: Iterable[DoneTask]) -> dict[str, list[DoneTask]]:
     for done in tasks:
         found.setdefault(done.phase.title, []).append(done)
     return found
-
-
-def _until(drawn: Iterable[DoneTask], rows: Mapping[str, int]) -> Iterator[DoneTask]:
-    """Yield tasks until they have as many rows as are looked at."""
-    left = ROWS
-    for done in drawn:
-        if left <= 0:
-            return
-        yield done
-        left -= rows[done.task.unit]
 
 
 def listed_rows(root: Path, done: DoneTask, rows: RowsOf) -> int:

@@ -10,9 +10,9 @@ An encoder that computes in floating point may give slightly other numbers on an
 other texts beside a text. So a component may differ by `TOLERANCE` of 127.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,38 @@ from stages.dedup.semantic import SemanticConfig, rounded
 from stages.errors import ConfigError
 from stages.findings import Finding
 from stages.store.arrays import open_array
+
+_Item = TypeVar("_Item")
+
+
+def drawn(
+    every: Iterable[_Item],
+    key: str,
+    *,
+    name: Callable[[_Item], str],
+    size: Callable[[_Item], int],
+    wanted: int,
+) -> Iterator[_Item]:
+    """Yield some of many in the order of a draw, until they have a size together.
+
+    Args:
+        every: all of them, in any order.
+        key: of the draw.
+        name: returns the name of one, which is no other's.
+        size: returns the size of one.
+        wanted: the size.
+    """
+    left = wanted
+    for one in sorted(every, key=lambda one: place_of(key, name(one))):
+        if left <= 0:
+            return
+        yield one
+        left -= size(one)
+
+
+def place_of(key: str, name: str) -> bytes:
+    """Return the place of something in the order of a draw."""
+    return xxhash.xxh3_128_digest(f"{key}/{name}".encode())
 
 
 @dataclass(frozen=True)
@@ -55,30 +87,22 @@ def drawn_units(units: Sequence[Unit], wanted: int, key: str) -> Iterator[DrawnU
         key: of the draw.
     """
     left = wanted
-    for unit in sorted(units, key=lambda unit: place_of(key, unit.commit_name)):
-        if left <= 0:
-            return
+    for unit in drawn(
+        units, key, name=lambda one: one.commit_name, size=lambda one: one.documents, wanted=wanted
+    ):
         yield DrawnUnit(unit, left, key)
         left -= unit.documents
 
 
-def drawn_groups(workspace: Workspace, drawn: DrawnUnit) -> Iterator[tuple[int, pa.ChunkedArray]]:
+def drawn_groups(workspace: Workspace, some: DrawnUnit) -> Iterator[tuple[int, pa.ChunkedArray]]:
     """Yield the texts of row groups, each with the row of its first document in the unit."""
-    with pq.ParquetFile(workspace.path(drawn.unit.table)) as file:
+    with pq.ParquetFile(workspace.path(some.unit.table)) as file:
         sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
         firsts = np.cumsum([0, *sizes]).tolist()
-        done = 0
-        for group in sorted(range(len(sizes)), key=lambda n: place_of(drawn.key, str(n))):
-            if done >= drawn.documents:
-                return
+        groups = range(len(sizes))
+        for group in drawn(groups, some.key, name=str, size=sizes.__getitem__, wanted=some.documents):
             texts = file.read_row_group(group, columns=["text"], use_threads=False).column("text")
             yield firsts[group], texts
-            done += sizes[group]
-
-
-def place_of(key: str, name: str) -> bytes:
-    """Return the place of something in the order of a draw."""
-    return xxhash.xxh3_128_digest(f"{key}/{name}".encode())
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.cut.ranges import found_key
 from pipeline.steps.earlier_runs import EarlierRun, numbered
-from pipeline.steps.evidence import DocumentNames, write_tables
+from pipeline.steps.evidence import DocumentNames, strings_at, write_tables
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.columns import CUT_EVIDENCE
@@ -50,7 +50,8 @@ def write_cuts(workspace: Workspace, work: CutEvidence) -> CutEvidenceRecord:
             for column in ("document", "first_document"):
                 named[part.column(column).to_numpy()] = True
         units = (*numbered(work.earlier), *work.units)
-        names = DocumentNames(workspace, units, named, scratch)
+        names = DocumentNames(named, scratch)
+        names.finish(workspace, units)
         tables = (_named(part, names, work.earlier) for part in _parts(workspace, work))
         schema = CUT_EVIDENCE.append(_FIRST_RUN) if work.earlier else CUT_EVIDENCE
         write_tables(workspace.create(CUTS), schema, tables)
@@ -82,5 +83,6 @@ def _named(part: pa.Table, names: DocumentNames, earlier: Sequence[EarlierRun]) 
 def _runs(numbers: NDArray[np.int64], earlier: Sequence[EarlierRun]) -> pa.Array:
     """Return the name of the earlier run of each document; null of this run."""
     ends = np.cumsum([run.documents for run in earlier])
-    named = pa.array([*(run.dedup for run in earlier), None], pa.string())
-    return named.take(pa.array(np.searchsorted(ends, numbers, side="right")))
+    return strings_at(
+        np.searchsorted(ends, numbers, side="right"), [*(run.dedup for run in earlier), None]
+    )

@@ -4,8 +4,9 @@ decontaminate/contaminated.parquet    documents that have words in common with i
 decontaminate/items.parquet           the items
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decontaminate.decide import found_key
 from pipeline.steps.decontaminate.index import open_items
+from pipeline.steps.evidence import write_tables
 from pipeline.steps.records import UnitRecord
 from stages.config import Config
 from stages.decontamination.config import Decontamination
@@ -91,11 +93,8 @@ def gather(workspace: Workspace, work: Gathering) -> GatheredRecord:
     judged = judged.append_column("verdict", verdicts.cast(pa.string())).cast(JUDGED_ITEMS)
     pq.write_table(judged, workspace.create(JUDGED), compression="zstd", row_group_size=_ROWS)
     counts = {one.name: _Counted() for one in work.config.sets}
-    with pq.ParquetWriter(workspace.create(EVIDENCE), CONTAMINATED, compression="zstd") as writer:
-        for table in _in_groups(_evidence(workspace, work)):
-            writer.write_table(table)
-            for name, counted in counts.items():
-                counted.add(table.filter(pa.compute.equal(table.column("set"), name)))
+    evidence = _evidence(workspace, work, counts)
+    write_tables(workspace.create(EVIDENCE), CONTAMINATED, evidence, rows=_ROWS, size=math.inf)
     names = np.array(items.column("set").to_pylist(), object)
     return GatheredRecord(
         sets={name: counted.record(numbers[names == name]) for name, counted in counts.items()}
@@ -155,21 +154,14 @@ def _sample(row: dict[str, Any]) -> ContaminationSample:
     )
 
 
-def _evidence(workspace: Workspace, work: Gathering) -> Iterator[pa.Table]:
-    """Yield the evidence of each run, some rows at a time."""
+def _evidence(
+    workspace: Workspace, work: Gathering, counts: Mapping[str, _Counted]
+) -> Iterator[pa.Table]:
+    """Yield the evidence of each run, some rows at a time, and count it by set."""
     for run in work.runs:
         with pq.ParquetFile(workspace.path(found_key(run, "parquet"))) as file:
             for batch in file.iter_batches(_ROWS, use_threads=False):
-                yield pa.Table.from_batches([batch])
-
-
-def _in_groups(parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield rows in groups that do not show where a run ended."""
-    held = CONTAMINATED.empty_table()
-    for part in parts:
-        held = pa.concat_tables([held, part])
-        while held.num_rows >= _ROWS:
-            yield held.slice(0, _ROWS).combine_chunks()
-            held = held.slice(_ROWS)
-    if held.num_rows:
-        yield held.combine_chunks()
+                table = pa.Table.from_batches([batch])
+                for name, counted in counts.items():
+                    counted.add(table.filter(pa.compute.equal(table.column("set"), name)))
+                yield table

@@ -2,17 +2,16 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decontaminate.decide import REASON, GroupTexts, shown
 from pipeline.steps.decontaminate.gather import EVIDENCE
 from pipeline.steps.decontaminate.index import open_index, open_items
+from pipeline.steps.evidence import rows_of_unit
 from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, recounted
 from pipeline.steps.selection import DEDUP_NAME, as_kept_by, recount_kept
-from pipeline.steps.units import Unit, kept_mask, row_groups, tally_of_texts
+from pipeline.steps.units import kept_mask, row_groups, tally_of_texts
 from stages.decontamination.tables import Verdict
 from stages.decontamination.words import words_of
 from stages.findings import Finding
@@ -29,7 +28,7 @@ def recount_unit(workspace: Workspace, work: UnitRecount) -> CheckRecord:
 def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
     """Compare dropped documents with the evidence, and each row of it with the document and the item."""
     unit = work.unit
-    rows = _rows_of(workspace, unit)
+    rows = rows_of_unit(workspace, EVIDENCE, unit)
     verdicts = np.array(rows.column("verdict").to_pylist(), object)
     dropped = np.unique(rows.column("number").to_numpy()[verdicts == Verdict.DROPPED]) - unit.first
     before = kept_mask(workspace, as_kept_by(unit, DEDUP_NAME))
@@ -60,24 +59,6 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
                 message = f"item {row['item']:,} of {row['set']} does not hold {row['matched'][:80]!r}"
                 yield EVIDENCE, Finding("contaminated", message)
     yield from differs(EVIDENCE, sums, work.flow.gone.get(REASON, Tally()), what=f"unit {unit.name}")
-
-
-def _rows_of(workspace: Workspace, unit: Unit) -> pa.Table:
-    """Return the evidence of a unit's documents."""
-    parts = []
-    with pq.ParquetFile(workspace.path(EVIDENCE)) as file:
-        parts.append(file.schema_arrow.empty_table())
-        for group in range(file.num_row_groups):
-            number = file.metadata.row_group(group).column(0).statistics
-            if number.max < unit.first or number.min >= unit.last:
-                continue
-            table = file.read_row_group(group, use_threads=False)
-            own = pc.and_(
-                pc.greater_equal(table.column("number"), unit.first),
-                pc.less(table.column("number"), unit.last),
-            )
-            parts.append(table.filter(own))
-    return pa.concat_tables(parts)
 
 
 def _items(workspace: Workspace) -> "_Items":

@@ -10,7 +10,6 @@ what stands in the table of its own run is read when the evidence is written.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,15 +24,8 @@ from pipeline.steps.earlier_runs import (
     clusters_before,
     removed_before,
 )
-from pipeline.steps.evidence import mapped_rows
-from pipeline.steps.names import Names
-from pipeline.steps.units import (
-    Unit,
-    fixed_bytes,
-    from_hex,
-    hex_strings,
-    row_groups,
-)
+from pipeline.steps.evidence import DocumentNames, strings_at
+from pipeline.steps.units import Unit, fixed_bytes, from_hex, row_groups
 from stages.dedup.survivors import KEPT, Decisions, Ranks, keep_first
 from stages.identity import ID_BYTES
 from stages.store.mapped import mapped_zeros
@@ -141,8 +133,8 @@ def _of_unit(
     return _EarlierNames(members, ids, pa.array(own_ids, pa.string()), sources, names, clusters)
 
 
-class MemberNames:
-    """Ids, own ids, sources and clusters of the documents that have a duplicate, by number.
+class MemberNames(DocumentNames):
+    """Names of the documents that have a duplicate, by number; their clusters and runs, too.
 
     Args:
         workspace: where the units are.
@@ -161,44 +153,17 @@ class MemberNames:
         clustered: NDArray[np.bool_],
         scratch: Path,
     ) -> None:
-        count = int(np.count_nonzero(clustered))
-        self._row = mapped_rows(scratch / "row", len(clustered), rows=count)
-        self._id = mapped_zeros(scratch / "id", np.uint8, (count, ID_BYTES))
-        self._source = mapped_zeros(scratch / "source", np.int32, (count,))
-        self._run = mapped_zeros(scratch / "run", np.int32, (count,))
-        self._sources: dict[str, int] = {}
-        self._runs: dict[str, int] = {}
-        self._own = Names(scratch / "names", ["own_id"])
-        self._count = 0
+        super().__init__(clustered, scratch)
+        self._run = mapped_zeros(scratch / "run", np.int32, (len(self._id),))
+        self._runs: dict[str | None, int] = {None: 0}
         clusters = [np.empty((0, ID_BYTES), np.uint8)]
         for names in _earlier_names(workspace, runs, clustered):
-            sources = [self._sources.setdefault(name, len(self._sources)) for name in names.sources]
-            of_runs = [1 + self._runs.setdefault(name, len(self._runs)) for name in names.runs]
-            self._add(names.numbers, names.ids, names.own_ids, sources, of_runs)
+            sources = [self.number_of(name) for name in names.sources]
+            rows = self.add(names.numbers, names.ids, names.own_ids, sources)
+            self._run[rows] = [self._runs.setdefault(name, len(self._runs)) for name in names.runs]
             clusters.append(names.clusters)
         self._clusters: NDArray[np.uint8] = np.concatenate(clusters)
-        for unit in units:
-            source = self._sources.setdefault(unit.source, len(self._sources))
-            for first, table in row_groups(workspace, unit, ["id", "own_id"]):
-                members = np.flatnonzero(clustered[first : first + table.num_rows])
-                if len(members):
-                    ids = fixed_bytes(table.column("id"), ID_BYTES)[members]
-                    own = table.column("own_id").take(pa.array(members))
-                    self._add(first + members, ids, own, source, 0)
-        self._own.finish()
-
-    def _add(  # one column each
-        self, numbers: NDArray[np.int64], ids: NDArray[np.uint8], own: Any, sources: Any, runs: Any
-    ) -> None:
-        place = slice(self._count, self._count + len(numbers))
-        self._row[numbers] = np.arange(place.start, place.stop)
-        self._id[place], self._source[place], self._run[place] = ids, sources, runs
-        self._own.add(pa.table({"own_id": own}))
-        self._count = place.stop
-
-    def ids(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the ids of some of the documents."""
-        return hex_strings(self._id[self._row[numbers]])
+        self.finish(workspace, units)
 
     def clusters(self, numbers: NDArray[np.integer]) -> NDArray[np.uint8]:
         """Return the names of the clusters of which some of the documents are the roots: (M, 16)."""
@@ -208,18 +173,6 @@ class MemberNames:
         found[earlier] = self._clusters[rows[earlier]]
         return found
 
-    def own_ids(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the own ids of some of the documents."""
-        return self._own.take("own_id", self._row[numbers].astype(np.int64))
-
-    def sources(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the sources of some of the documents."""
-        return _named(self._source[self._row[numbers]], list(self._sources))
-
     def runs(self, numbers: NDArray[np.integer]) -> pa.Array:
         """Return the names of the earlier runs of some of the documents; null of this run."""
-        return _named(self._run[self._row[numbers]], [None, *self._runs])
-
-
-def _named(numbers: NDArray[np.int32], names: Sequence[str | None]) -> pa.Array:
-    return pa.array(names, pa.string()).take(pa.array(numbers))
+        return strings_at(self._run[self._row[numbers]], list(self._runs))

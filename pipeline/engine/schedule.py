@@ -1,5 +1,10 @@
 """The schedule of a session: which steps may begin, and which tasks are ready, at any moment.
 
+    after      of a step: steps that must be done before it begins; of a task: units, of steps at work
+    overlaps   of a step: steps that may be at work beside it; no phase of it ends before they are done
+    each       of a phase: the step at work whose commits give its tasks, and so come before them
+    urgent     of a phase: its tasks come first of all that are ready; nothing waits for them
+
 A step begins when those that it reads are done, except those that it overlaps: of these its tasks name
 the units that they read, and are ready as soon as the units are committed. Nothing here knows of
 workers.
@@ -142,24 +147,20 @@ class Schedule:
 
     def _move(self, active: _Active) -> bool:
         """Go on with a step whose phase is done, or end it."""
-        if active.work is None:
-            if not self._open.isdisjoint(active.step.overlaps):
-                return False
+        work = active.work
+        if (work is not None and not work.is_done) or not self._open.isdisjoint(active.step.overlaps):
+            return False
+        if work is None:
             self.at = active.number, active.given
             active.step.finish(active.result)
             self._active.remove(active)
             self._open.discard(active.step.name)
             self._free(active.step.name)
             return True
-        work = active.work
-        if not work.is_done or not self._open.isdisjoint(work.phase.until):
-            return False
         if work.phase.each is not None:
-            if work.phase.each.step in self._open:
-                return False
             self._growing[work.phase.each.step].remove(active)
             work.end()
-        self._send(active, active.work.answer())
+        self._send(active, work.answer())
         return True
 
     def _send(self, active: _Active, answer: dict[str, Commit] | None) -> None:

@@ -67,7 +67,7 @@ class StepRun:
     after: frozenset[str] = frozenset()
     """Names of those that must be done before it begins."""
     overlaps: frozenset[str] = frozenset()
-    """Names of those that must be done before it ends."""
+    """Names of those that may be at work beside it: they must be done before any of its phases ends."""
 
 
 @dataclass(eq=False)

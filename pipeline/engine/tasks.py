@@ -78,7 +78,7 @@ class Task:
     payload: Any
     fingerprint: str
     after: tuple[Node, ...] = ()
-    """Units that it reads of steps that may still be at work."""
+    """Units that must be committed before it begins, of steps that may still be at work."""
     chained: bool = False
     """Whether the worker holds a stream that the task which follows goes on with."""
 
@@ -157,7 +157,7 @@ class Each:
     """Tasks of which each is made of a commit of another step, as soon as it is there."""
 
     step: str
-    """Its name in the plan; it is still at work."""
+    """Its name in the plan; it is still at work, and overlapped."""
     task: Callable[[Commit], Task]
     order: Callable[[], Sequence[str]]
     """Returns the tasks' units in canonical order, once that step is done."""
@@ -176,8 +176,6 @@ class Phase:
     """Returns the task that goes on from one that is committed."""
     need: Need | None = None
     """The memory of a worker, where it is known only now."""
-    until: Sequence[str] = ()
-    """Names in the plan of steps that must be done, too, before the work goes on."""
     urgent: bool = False
     """Whether its tasks come before those of earlier steps, which would keep later steps waiting."""
     take: Callable[[Task, Outcome], None] | None = None

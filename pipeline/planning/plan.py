@@ -91,11 +91,11 @@ def plan_scope(whole: Scope) -> list[StepPlan]:
 def steps_before(plan: Mapping[str, StepPlan], name: str) -> list[str]:
     """Return the names of all steps that a step depends on, first the nearest."""
     found: list[str] = []
-    waiting = [*plan[name].inputs, *plan[name].waits]
+    waiting = [*plan[name].inputs, *plan[name].after]
     for step in waiting:
         if step not in found:
             found.append(step)
-            waiting += (*plan[step].inputs, *plan[step].waits)
+            waiting += (*plan[step].inputs, *plan[step].after)
     return found
 
 

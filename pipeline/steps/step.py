@@ -126,8 +126,8 @@ class StepPlan:
     """What its settings cost, for people."""
     unread: tuple[str, ...] = ()
     """Where files of the step lie that no later step reads."""
-    waits: tuple[str, ...] = ()
-    """Steps that must be done before it begins, though nothing that it makes depends on them."""
+    after: tuple[str, ...] = ()
+    """Steps that must be done before it begins, too, though nothing that it makes depends on them."""
     rules: tuple[str, ...] = ()
     """Later rules that it is made by."""
     missed: tuple[str, ...] = ()
@@ -277,9 +277,9 @@ class Step(Generic[R]):
     work: Callable[[Job], Work[R]]
     overlaps: Callable[[Scope], Sequence[str]] = lambda _: ()
     """Returns those of the steps that it reads that may still be at work when it begins: its tasks name
-    their units, or a phase names the step. It ends after them."""
-    waits: Callable[[Scope], Sequence[str]] = lambda _: ()
-    """Returns the names of steps that must be done before it begins, though nothing that it makes
+    their units. None of its phases ends before they are done."""
+    after: Callable[[Scope], Sequence[str]] = lambda _: ()
+    """Returns the names of steps that must be done before it begins, too, though nothing that it makes
     depends on them: they enter no fingerprint."""
     grows: Mapping[Literal["unit", "keys", "shard_documents"], int] = field(default_factory=dict)
     """Bytes that a task holds more with each byte of text of the largest unit, each key of a partition,
@@ -376,7 +376,7 @@ class Step(Generic[R]):
             self.units(scope, before),
             self.warning(scope),
             self.unread,
-            tuple(self.waits(scope)),
+            tuple(self.after(scope)),
             rules[:followed],
             rules[followed:],
             self.unit_key,

@@ -102,9 +102,9 @@ def test_units_that_were_committed_before_hold_up_nothing() -> None:
     assert ready(flow) == ["a/2", "b/1", "c/2"]
 
 
-def test_a_phase_goes_on_after_its_tasks_and_after_the_steps_that_it_names() -> None:
+def test_a_phase_ends_after_its_tasks_and_after_the_steps_that_its_step_overlaps() -> None:
     def work() -> Phases[None]:
-        commits = yield Phase("one", tasks("b", "1"), until=("a",))
+        commits = yield Phase("one", tasks("b", "1"))
         assert list(commits) == ["1"]
         yield Phase("two", tasks("b", "2"))
 

@@ -172,7 +172,7 @@ def _work(job: Job) -> Work[DecodeRecord]:
         job.task(unit, check_texts, check, after=[(name, unit) for name in made])
         for unit, check in checks
     ]
-    commits = yield Phase("decode the token store", tasks, until=(TOKENIZE.name,))
+    commits = yield Phase("decode the token store", tasks)
     found = read_all(commits, DecodedRecord).values()
     findings = [finding for unit in found for finding in unit.findings]
     documents = by_library = sum(unit.documents for unit in found)

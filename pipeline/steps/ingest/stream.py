@@ -4,7 +4,7 @@ Without deduplication and validation, with an existing tokenizer and a fixed num
 goes on to the token store as soon as it is read.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pipeline.engine.tasks import Each, Phase, Task
 from pipeline.state.commit_object import Commit
@@ -23,17 +23,16 @@ def streams(scope: Scope) -> bool:
     return decided and not decides and scope.adopted is not None
 
 
-def each_unit(job: Job, title: str, task: Callable[[Unit], Task], *, until: Sequence[str] = ()) -> Phase:
+def each_unit(job: Job, title: str, task: Callable[[Unit], Task]) -> Phase:
     """Return a phase with a task for each unit of ingest, which may still be at work.
 
     Args:
         job: of the step.
         title: what people read.
         task: gives the task of a unit; while ingest is at work, of a unit as if there were no other.
-        until: as for `Phase`.
     """
     if job.records.get(INGEST) is not None:
-        return Phase(title, [task(unit) for unit in kept_units(job)], until=until)
+        return Phase(title, [task(unit) for unit in kept_units(job)])
 
     def of(commit: Commit) -> Task:
         return task(as_kept(job, alone(size_of(commit.unit, commit.read(PartRecord)))))
@@ -41,4 +40,4 @@ def each_unit(job: Job, title: str, task: Callable[[Unit], Task], *, until: Sequ
     def order() -> list[str]:
         return [task(unit).unit for unit in kept_units(job)]
 
-    return Phase(title, (), until=until, each=Each(INGEST.name, of, order))
+    return Phase(title, (), each=Each(INGEST.name, of, order))

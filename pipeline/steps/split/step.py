@@ -94,7 +94,7 @@ def _work(job: Job) -> Work[SplitRecord]:
         name = unit.commit_name
         return job.task(f"{_COUNT}{name}", count_candidates, work, after=[(DEDUP.name, f"{KEEP}{name}")])
 
-    counted = yield each_unit(job, "count held-out documents", count, until=(last_selecting(file),))
+    counted = yield each_unit(job, "count held-out documents", count)
     units, kept = kept_units(job), selection(job).languages.values()
     size, documents = sum(one["bytes"] for one in kept), sum(one["documents"] for one in kept)
     choice = ValidationChoice(

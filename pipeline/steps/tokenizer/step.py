@@ -168,7 +168,7 @@ def training_work(job: Job, config: TrainConfig) -> TokenizerTraining:
     return TokenizerTraining(kept_units(job), config, targets, job.file.framing, balance_of(config))
 
 
-def _waits(scope: Scope) -> Sequence[str]:
+def _after(scope: Scope) -> Sequence[str]:
     """Return what says which languages there are, where limits hold for them."""
     limited = scope.file.tokenizer.limits != TokenizerLimits()
     return (last_selecting(scope.file),) if limited else ()
@@ -181,7 +181,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     need = measuring_need(section)
     commits = yield Phase("measure the tokenizer", [task], need=need, urgent=True)
     measured = commits[task.unit].read(ParallelRecord)
-    known = trained or bool(_waits(job.scope))
+    known = trained or bool(_after(job.scope))
     languages = selection(job).languages if known else ()
     costs = costs_of(made.record, measured, languages, train=section.train if trained else None)
     require_limits(costs, section.limits, job.root)
@@ -233,7 +233,7 @@ TOKENIZER = Step(
     version=3,
     record=TokenizerRecord,
     reads=_reads,
-    waits=_waits,
+    after=_after,
     settings=_settings,
     units=_units,
     unit_key=_unit_key,

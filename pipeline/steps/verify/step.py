@@ -151,7 +151,7 @@ def _work(job: Job) -> Work[VerdictRecord]:
     checks = checks_of(dataset.name, _settings_of(job), units, shards, _choice(job))
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
     need = _need_with(job.scope, copies_need(job))
-    commits = yield Phase(f"verify {dataset.name}", tasks, need=need, until=(DECODE.name,))
+    commits = yield Phase(f"verify {dataset.name}", tasks, need=need)
     heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
     by_shard = {
         unit: commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")

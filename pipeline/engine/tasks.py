@@ -25,6 +25,8 @@ from stages.config import Config
 from stages.store.digests import digest_file, sync_files
 from stages.store.folders import files_below
 
+_Value = TypeVar("_Value")
+
 
 @dataclass
 class Workspace:
@@ -46,6 +48,13 @@ class Workspace:
         path = self.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+    def held(self, key: str, make: Callable[[], _Value]) -> _Value:
+        """Return what the worker keeps under a key, made when it is first asked for."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        found: _Value = self.cache[key]
+        return found
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -135,9 +144,6 @@ class Worker:
 def _keys(folder: Path) -> Iterator[str]:
     for path in sorted(files_below(folder)):
         yield path.relative_to(folder).as_posix()
-
-
-_Value = TypeVar("_Value")
 
 
 class Where(Enum):

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import READ_ROWS
 from pipeline.steps.units import (
-    NAME,
     Unit,
+    as_names,
     fixed_bytes,
     from_hex,
     kept_mask,
     named_table,
+    places_of_names,
     read_table,
     rows_of_bytes,
 )
@@ -239,17 +240,18 @@ class InOrder:
 
 def removed_for_values(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
     """Return which documents of an earlier run's unit went for a URL or a key, and not a text: (N,)."""
-    key = f"removed for values {unit.folder}"
-    if key not in workspace.cache:
+
+    def read() -> NDArray[np.bytes_]:
         table = read_table(workspace, f"{unit.folder}/dedup/removed.parquet", columns=["id", "method"])
         methods = table.column("method")
         chosen = pc.or_(pc.equal(methods, URL), pc.starts_with(methods, BY_KEY))
-        workspace.cache[key] = from_hex(table.filter(chosen).column("id")).view(NAME).reshape(-1)
-    names: NDArray[np.bytes_] = workspace.cache[key]
+        return as_names(from_hex(table.filter(chosen).column("id")))
+
+    names = workspace.held(f"removed for values {unit.folder}", read)
     if not len(names):
         return np.zeros(unit.documents, np.bool_)
     ids = fixed_bytes(read_table(workspace, unit.table, columns=["id"]).column("id"), ID_BYTES)
-    return np.isin(ids.view(NAME).reshape(-1), names)
+    return np.isin(as_names(ids), names)
 
 
 def earlier_order(workspace: Workspace, runs: Sequence[EarlierRun]) -> NDArray[np.int64]:
@@ -275,7 +277,7 @@ class Sides:
     """
 
     def __init__(self, names: NDArray[np.uint8], held_out: NDArray[np.bool_]) -> None:
-        found = np.ascontiguousarray(names).view(NAME).reshape(-1)
+        found = as_names(names)
         order = np.argsort(found)
         self._names, self._held_out = found[order], held_out[order]
 
@@ -292,12 +294,9 @@ class Sides:
 
     def of(self, names: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Say of each cluster, (N, 16) uint8, whether its side is known, and whether it is held out."""
-        wanted = np.ascontiguousarray(names).view(NAME).reshape(-1)
-        known, held_out = np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.bool_)
-        if len(self._names):
-            places = np.minimum(np.searchsorted(self._names, wanted), len(self._names) - 1)
-            known = self._names[places] == wanted
-            held_out = known & self._held_out[places]
+        places, known = places_of_names(self._names, as_names(names))
+        held_out = np.zeros(len(known), np.bool_)
+        held_out[known] = self._held_out[places[known]]
         return known, held_out
 
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.evidence import rows_of_unit
-from pipeline.steps.units import NAME, Unit, from_hex
+from pipeline.steps.units import Unit, as_names, from_hex, places_of_names
 
 
 class Clusters:
@@ -17,19 +17,14 @@ class Clusters:
     """
 
     def __init__(self, identities: NDArray[np.uint8], clusters: NDArray[np.uint8]) -> None:
-        names = np.ascontiguousarray(identities).view(NAME).reshape(-1)
+        names = as_names(identities)
         order = np.argsort(names)
         self._identities, self._clusters = names[order], clusters[order]
 
     def of(self, identities: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the cluster of each document, (N, 16) uint8: its duplicates' root, or itself."""
         found = np.array(identities)
-        if not len(self._identities) or not len(found):
-            return found
-        names = np.ascontiguousarray(identities).view(NAME).reshape(-1)
-        places = np.searchsorted(self._identities, names)
-        places[places == len(self._identities)] = 0
-        members = np.flatnonzero(self._identities[places] == names)
+        places, members = places_of_names(self._identities, as_names(identities))
         found[members] = self._clusters[places[members]]
         return found
 

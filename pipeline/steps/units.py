@@ -358,6 +358,22 @@ def fixed_array(values: NDArray[np.uint8]) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(pa.binary(values.shape[1]), len(values), [None, data])
 
 
+def as_names(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """Return ids, (N, 16) uint8, as numpy sorts them: (N,)."""
+    found: NDArray[np.bytes_] = np.ascontiguousarray(ids).view(NAME).reshape(-1)
+    return found
+
+
+def places_of_names(
+    names: NDArray[np.bytes_], wanted: NDArray[np.bytes_]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return where some ids stand among others that ascend, and whether each is there: (N,) both."""
+    places = np.searchsorted(names, wanted)
+    there = places < len(names)
+    there[there] = names[places[there]] == wanted[there]
+    return places, there
+
+
 def rows_of_bytes(values: NDArray[np.uint8]) -> Iterator[bytes]:
     """Return each row of (N, W) uint8 as bytes: of millions, never all at once."""
     return (row.tobytes() for row in np.ascontiguousarray(values))

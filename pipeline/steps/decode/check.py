@@ -33,9 +33,9 @@ from pipeline.steps.tokenize.dialogues import normalised_texts
 from pipeline.steps.tokenize.encode import COPY, TokenizeUnit, groups_of
 from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces, load_tokenizer
 from pipeline.steps.units import (
-    NAME,
     SECTIONED_TEXT,
     Unit,
+    as_names,
     fixed_bytes,
     kept_groups,
     named_table,
@@ -203,7 +203,7 @@ def described_as(tables: Iterable[pa.Table], columns: Sequence[str]) -> dict[str
     for table in tables:
         names.append(fixed_bytes(table.column("id"), ID_BYTES))
         digests.append(np.column_stack([_value_digests(table.column(name)) for name in columns]))
-    order = np.argsort(np.concatenate(names).view(NAME).reshape(-1), kind="stable")
+    order = np.argsort(as_names(np.concatenate(names)), kind="stable")
     ordered = np.concatenate(digests)[order]
     return {name: ordered[:, number] for number, name in enumerate(columns)}
 

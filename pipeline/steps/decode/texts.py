@@ -26,9 +26,9 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts, sections_in
 from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces
 from pipeline.steps.units import (
-    NAME,
     SECTIONED_TEXT,
     Unit,
+    as_names,
     fixed_bytes,
     joined_sections,
     kept_groups,
@@ -97,8 +97,7 @@ class StoredTexts:
             ends = joined([store.sections(group, count=unit.sections) for group in groups])
         if unit.dialogues:
             learned = np.concatenate([store.learned(group) for group in groups])
-        names = np.ascontiguousarray(identities).view(NAME).ravel()
-        return cls(unit, store, names, ends, begun, learned)
+        return cls(unit, store, as_names(identities), ends, begun, learned)
 
     @property
     def file(self) -> str:
@@ -110,8 +109,8 @@ class StoredTexts:
         order = np.argsort(self.identities)
         for table in kept_groups(workspace, self.unit, COLUMNS):
             for part in text_slices(table):
-                wanted = np.ascontiguousarray(fixed_bytes(part.column("id"), ID_BYTES)).view(NAME)
-                yield part, order[np.searchsorted(self.identities, wanted.ravel(), sorter=order)]
+                wanted = as_names(fixed_bytes(part.column("id"), ID_BYTES))
+                yield part, order[np.searchsorted(self.identities, wanted, sorter=order)]
 
     def ids(self, numbers: NDArray[np.int64]) -> Stored:
         """Return the ids of each section of some documents, without those that frame the document."""

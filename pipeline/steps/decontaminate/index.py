@@ -104,18 +104,19 @@ def open_index(workspace: Workspace) -> OpenIndex:
     Raises:
         FormatError: an array is missing or damaged.
     """
-    held: OpenIndex | None = workspace.cache.get(FOLDER)
-    if held is None:
-        read = {name: _open(workspace, name) for name in _NAMES}
-        words = KnownWords(*(read[f"words-{name}"] for name in ("codes", "ptr", "table")))
-        lengths = read["grams-lengths"]
-        stream, at, table = (read[f"grams-{name}"] for name in ("stream", "at", "table"))
-        grams = Grams(stream, at, lengths, table, np.unique(lengths))
-        own = ("ptr", "item", "usable", "place_ptr", "places")
-        passages = Passages(*(read[f"passages-{name}"] for name in own))
-        folded = Folding(*(read[f"folding-{name}"] for name in ("single", "several", "kinds")))
-        held = workspace.cache[FOLDER] = OpenIndex(folded, EvaluationIndex(words, grams, passages))
-    return held
+    return workspace.held(FOLDER, lambda: _opened(workspace))
+
+
+def _opened(workspace: Workspace) -> OpenIndex:
+    read = {name: _open(workspace, name) for name in _NAMES}
+    words = KnownWords(*(read[f"words-{name}"] for name in ("codes", "ptr", "table")))
+    lengths = read["grams-lengths"]
+    stream, at, table = (read[f"grams-{name}"] for name in ("stream", "at", "table"))
+    grams = Grams(stream, at, lengths, table, np.unique(lengths))
+    own = ("ptr", "item", "usable", "place_ptr", "places")
+    passages = Passages(*(read[f"passages-{name}"] for name in own))
+    folded = Folding(*(read[f"folding-{name}"] for name in ("single", "several", "kinds")))
+    return OpenIndex(folded, EvaluationIndex(words, grams, passages))
 
 
 def open_items(workspace: Workspace) -> pa.Table:

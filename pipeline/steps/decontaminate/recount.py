@@ -63,10 +63,7 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
 
 def _items(workspace: Workspace) -> "_Items":
     """Return the words of the items; a worker opens them once."""
-    held: _Items | None = workspace.cache.get(_Items.__name__)
-    if held is None:
-        held = workspace.cache[_Items.__name__] = _Items(workspace)
-    return held
+    return workspace.held(_Items.__name__, lambda: _Items(workspace))
 
 
 class _Items:

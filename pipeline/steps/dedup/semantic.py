@@ -96,10 +96,7 @@ def encoder_of(workspace: Workspace, config: SemanticConfig) -> EmbedTexts:
     Raises:
         ConfigError: its package or module is not installed.
     """
-    key = f"encoder {config.encoder}"
-    encode: EmbedTexts = workspace.cache.get(key) or open_encoder(config.encoder)
-    workspace.cache[key] = encode
-    return encode
+    return workspace.held(f"encoder {config.encoder}", lambda: open_encoder(config.encoder))
 
 
 def vectors_key(run: str) -> str:

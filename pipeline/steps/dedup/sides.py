@@ -21,7 +21,15 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.earlier_decisions import MemberNames
 from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.step import LaterRule, Records, Scope
-from pipeline.steps.units import NAME, fixed_array, fixed_bytes, from_hex, named_table
+from pipeline.steps.units import (
+    NAME,
+    as_names,
+    fixed_array,
+    fixed_bytes,
+    from_hex,
+    named_table,
+    places_of_names,
+)
 from stages.identity import ID_BYTES
 
 SIDES = "dedup/sides.parquet"
@@ -60,10 +68,8 @@ class KnownSides:
 
     def holds_out(self, names: ClusterNames) -> NDArray[np.bool_]:
         """Say of each cluster whether it is held out, or is one with a cluster that is: (N,)."""
-        if not len(self._names):
-            return np.zeros(len(names), np.bool_)
-        places = np.minimum(np.searchsorted(self._names, names), len(self._names) - 1)
-        found: NDArray[np.bool_] = (self._names[places] == names) & self._held_out[places]
+        places, found = places_of_names(self._names, names)
+        found[found] = self._held_out[places[found]]
         return found
 
 
@@ -96,8 +102,8 @@ def write_sides(
         first += run.documents
         if not len(members):
             continue
-        own.append(_named(names.clusters(members)))
-        joined.append(_named(names.clusters(roots[members])))
+        own.append(as_names(names.clusters(members)))
+        joined.append(as_names(names.clusters(roots[members])))
         if run.split is not None:
             settled.append(joined[-1])
     pairs = np.unique(np.stack([np.concatenate(own), np.concatenate(joined)], axis=1), axis=0)
@@ -144,12 +150,7 @@ def _columns(found: Sequence[tuple[ClusterNames, ClusterNames]]) -> tuple[Cluste
 
 
 def _column(table: pa.Table, name: str) -> ClusterNames:
-    return _named(fixed_bytes(table.column(name), ID_BYTES))
-
-
-def _named(clusters: NDArray[np.uint8]) -> ClusterNames:
-    found: ClusterNames = np.ascontiguousarray(clusters).view(NAME).reshape(-1)
-    return found
+    return as_names(fixed_bytes(table.column(name), ID_BYTES))
 
 
 def _bytes(names: ClusterNames) -> NDArray[np.uint8]:
@@ -177,7 +178,7 @@ def _kept_in_training(root: Path, known: KnownSides) -> Iterator[int]:
     with named_table(root / _CLUSTERS), pq.ParquetFile(root / _CLUSTERS) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["cluster", "kept"], use_threads=False)
-            names = _named(from_hex(table.column("cluster")))
+            names = as_names(from_hex(table.column("cluster")))
             kept = table.column("kept").to_numpy()
             yield int(np.count_nonzero(kept & known.holds_out(names) & ~np.isin(names, own)))
 

@@ -170,21 +170,18 @@ def material_of(
 def _spelling(workspace: Workspace, reader: SplitReader) -> Spelling:
     """Return how the run's tokenizer spells, made once a worker."""
     tokenizer = load_tokenizer(workspace)
-    key = f"spelling {id(tokenizer)}"
-    if key not in workspace.cache:
-        verbatim, dtype = tokenizer.verbatim(), np.dtype(reader.manifest.columns["input_ids"].dtype)
-        workspace.cache[key] = Spelling(load_pieces(workspace), partial(verbatim.encode, dtype=dtype))
-    spelling: Spelling = workspace.cache[key]
-    return spelling
+    dtype = np.dtype(reader.manifest.columns["input_ids"].dtype)
+
+    def make() -> Spelling:
+        return Spelling(load_pieces(workspace), partial(tokenizer.verbatim().encode, dtype=dtype))
+
+    return workspace.held(f"spelling {id(tokenizer)}", make)
 
 
 def _model(workspace: Workspace, name: str, vocabulary: Vocabulary) -> Generate:
     """Return a generator, made once a worker."""
     key = f"generator {name} {vocabulary.size}"
-    if key not in workspace.cache:
-        workspace.cache[key] = load_generator(name, vocabulary)
-    generate: Generate = workspace.cache[key]
-    return generate
+    return workspace.held(key, lambda: load_generator(name, vocabulary))
 
 
 def make_drawn(workspace: Workspace, work: DrawnWork) -> EpochsRecord:

@@ -17,7 +17,7 @@ from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.replay.index import HELD_OUT
 from pipeline.steps.tokenize.encode import COPY
-from pipeline.steps.units import NAME, Unit, fixed_bytes, open_unit, rows_of_bytes
+from pipeline.steps.units import Unit, as_names, fixed_bytes, open_unit, rows_of_bytes
 from stages.columns import kept_names
 from stages.findings import Finding
 from stages.identity import ID_BYTES
@@ -156,4 +156,4 @@ def _tally(store: TokenUnit, first: int, last: int) -> Tally:
 
 def _by_name(ids: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return documents in the order of their ids, (D, 16)."""
-    return np.argsort(np.ascontiguousarray(ids).view(NAME).reshape(-1), kind="stable")
+    return np.argsort(as_names(ids), kind="stable")

@@ -24,8 +24,11 @@ from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,
     Unit,
+    as_names,
+    fixed_array,
     fixed_bytes,
     kept_groups,
+    places_of_names,
     read_table,
     rows_of_bytes,
     tally_of_texts,
@@ -274,16 +277,11 @@ class HeldOut:
     @classmethod
     def read(cls, workspace: Workspace) -> "HeldOut":
         """Return what the split chose."""
-        return cls(np.sort(_read(workspace, VALIDATION).clusters.view(NAME).reshape(-1)))
+        return cls(np.sort(as_names(_read(workspace, VALIDATION).clusters)))
 
     def holds(self, names: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Say of each cluster, (N, 16) uint8, whether it is held out."""
-        clusters = np.ascontiguousarray(names).view(NAME).reshape(-1)
-        places = np.searchsorted(self.names, clusters)
-        found = np.zeros(len(clusters), np.bool_)
-        inside = places < len(self.names)
-        found[inside] = self.names[places[inside]] == clusters[inside]
-        return found
+        return places_of_names(self.names, as_names(names))[1]
 
 
 def _counts_key(unit: Unit) -> str:
@@ -300,10 +298,6 @@ def _read(workspace: Workspace, key: str) -> _Counts:
 
 
 def _write(workspace: Workspace, key: str, counts: _Counts) -> None:
-    names = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(ID_BYTES),
-        len(counts.clusters),
-        [None, pa.py_buffer(np.ascontiguousarray(counts.clusters))],
-    )
-    table = pa.table([names, counts.tokens, counts.text_bytes], schema=_CLUSTER)
+    columns = [fixed_array(counts.clusters), counts.tokens, counts.text_bytes]
+    table = pa.table(columns, schema=_CLUSTER)
     pq.write_table(table, workspace.create(key), compression="zstd")

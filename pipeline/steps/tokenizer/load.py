@@ -74,30 +74,19 @@ def load_tokenizer(workspace: Workspace, *, use: str = MAKE) -> RunTokenizer:
     """
     path = workspace.path(model_key(workspace.root))
     key = f"{use} {path} {path.stat().st_ino}"
-    if key not in workspace.cache:
-        workspace.cache[key] = tokenizer_of(workspace.root)
-    tokenizer: RunTokenizer = workspace.cache[key]
-    return tokenizer
+    return workspace.held(key, lambda: tokenizer_of(workspace.root))
 
 
 def load_pieces(workspace: Workspace, *, use: str = MAKE) -> Pieces:
     """Return what each id of the run's tokenizer decodes to, found once a worker for each use."""
     tokenizer = load_tokenizer(workspace, use=use)
-    key = f"pieces {id(tokenizer)}"
-    if key not in workspace.cache:
-        workspace.cache[key] = Pieces(tokenizer.piece_bytes())
-    pieces: Pieces = workspace.cache[key]
-    return pieces
+    return workspace.held(f"pieces {id(tokenizer)}", lambda: Pieces(tokenizer.piece_bytes()))
 
 
 def load_byte_tokens(workspace: Workspace) -> NDArray[np.bool_]:
     """Say of each id of the run's tokenizer whether it is less than whole characters: (vocab_size,)."""
     tokenizer = load_tokenizer(workspace)
-    key = f"byte tokens {id(tokenizer)}"
-    if key not in workspace.cache:
-        workspace.cache[key] = byte_tokens(tokenizer)
-    found: NDArray[np.bool_] = workspace.cache[key]
-    return found
+    return workspace.held(f"byte tokens {id(tokenizer)}", lambda: byte_tokens(tokenizer))
 
 
 def spelled_out_of(root: Path) -> dict[str, SpelledOut]:
@@ -132,19 +121,16 @@ def load_markup(workspace: Workspace, source: str, *, use: str = MAKE) -> Markup
     """
     tokenizer = load_tokenizer(workspace, use=use)
     own = spelled_out_of(workspace.root).get(source)
-    key = f"markup {id(tokenizer)} {own}"
-    if key not in workspace.cache:
-        workspace.cache[key] = (
-            MarkupEncoder(tokenizer) if own is None else _guarded(workspace, tokenizer, own)
-        )
-    encoder: MarkupEncoder = workspace.cache[key]
-    return encoder
+
+    def make() -> MarkupEncoder:
+        return MarkupEncoder(tokenizer) if own is None else _guarded(workspace, tokenizer, own)
+
+    return workspace.held(f"markup {id(tokenizer)} {own}", make)
 
 
 def _guarded(workspace: Workspace, tokenizer: RunTokenizer, own: SpelledOut) -> MarkupEncoder:
     """Return an encoder whose contents spell some pieces out."""
-    key, path = f"guard {id(tokenizer)} {own['ids']}", workspace.path(model_key(workspace.root))
-    if key not in workspace.cache:
-        further = {f"spelled_{number}": number for number in own["ids"].values()}
-        workspace.cache[key] = open_tokenizer(path, {**tokenizer.special_ids, **further})
-    return MarkupEncoder(tokenizer, workspace.cache[key], guards_answers=own["in_answers"])
+    path = workspace.path(model_key(workspace.root))
+    ids = tokenizer.special_ids | {f"spelled_{number}": number for number in own["ids"].values()}
+    guard = workspace.held(f"guard {id(tokenizer)} {own['ids']}", lambda: open_tokenizer(path, ids))
+    return MarkupEncoder(tokenizer, guard, guards_answers=own["in_answers"])

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.planning.kept_plan import kept_run, read_kept_plan
+from pipeline.steps.run_folder import RunFolder
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import shingle_set
@@ -240,7 +240,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the order in which blocks are checked")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     arguments = parser.parse_args()
-    config = kept_run(arguments.run, read_kept_plan(arguments.run)).dedup.minhash
+    config = RunFolder(arguments.run).file.dedup.minhash
     bands, rows = band_shape(config.threshold, config.num_perm)
     named = read_pairs(arguments.pairs)
     documents = RunDocuments(arguments.run, {name for pair in named for name in pair})

@@ -25,10 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.planning.kept_plan import kept_run, read_kept_plan
-from pipeline.state.commits import STEP_COMMIT, Commits
-from pipeline.state.storage import LocalStorage
+from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import as_kept_by, selecting
 from pipeline.steps.units import kept_groups, units_of
 from stages.dedup.shingles import split_tokens
@@ -66,7 +65,7 @@ def texts_of(folder: Path) -> Iterator[str]:
 
 def kept_texts(run: Path) -> Iterator[str]:
     """Yield the kept documents of a run in canonical order."""
-    commits, file = Commits(LocalStorage(run)), kept_run(run, read_kept_plan(run))
+    commits, file = RunFolder(run).commits, RunFolder(run).file
     ingested = dict(commits.all("ingest"))[STEP_COMMIT].read(IngestRecord)
     done = [name for name in selecting(file) if STEP_COMMIT in dict(commits.all(name))]
     workspace = Workspace(run, run / "tmp")

@@ -128,13 +128,13 @@ def status(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show how far a run is."""
-    from pipeline.planning.run_folder import generation_folders
     from pipeline.report.status import print_status
     from pipeline.session.session import known_steps
+    from pipeline.steps.run_folder import RunFolder
     from pipeline.system.disk_faults import disk_faults
 
     with disk_faults(folder):
-        folders = [folder, *generation_folders(folder)]
+        folders = [folder, *RunFolder(folder).generations()]
         print_status({one: known_steps(one) for one in folders}, as_json=as_json)
 
 

@@ -13,7 +13,6 @@ from typing import Any, TextIO
 
 from pipeline.commands.finished_run import FinishedRun
 from pipeline.inputs.limited import limit_inputs, limited_folder
-from pipeline.planning.kept_plan import read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import ClusterContent, describe_clusters
@@ -21,16 +20,15 @@ from pipeline.report.content import RunReport
 from pipeline.report.fate import FateContent, fate_of
 from pipeline.report.inspection import RowContent, describe_row
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.datasets import finished_splits
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
+from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
 from stages.export.table import FORMATS
 from stages.export.texts import TEXT_FORMATS
-from stages.store.folders import entries
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -226,9 +224,10 @@ def only_dataset(folder: Path, *, also: str = "") -> str:
         ConfigError: there is no run, or it has no finished dataset, or several.
     """
     with disk_faults(folder):
-        names = [path.name for path in entries(folder / "datasets") if finished_splits(path)]
+        run = RunFolder(folder)
+        names = run.datasets
         if not names:
-            read_kept_plan(folder)
+            _ = run.plan  # says so of what is no run
     if not names:
         raise ConfigError(f"--dataset: {folder} has no finished dataset yet; run it to its end{also}")
     if len(names) > 1:

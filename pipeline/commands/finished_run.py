@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 from markupsafe import Markup
 
-from pipeline.planning.run_folder import generation_folders
 from pipeline.report.clusters import ClusterContent, describe_clusters
 from pipeline.report.inspection import RowContent, describe_row
 from pipeline.report.shown_rows import ShownRow, shown_row
 from pipeline.report.template import page_template
-from pipeline.run_file.datasets import find_dataset
+from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset
@@ -81,8 +80,9 @@ class FinishedRun:
             ShardmillError: there is no such dataset or split, or it is damaged.
         """
         with disk_faults(self.folder):
-            generation_folders(self.folder)
-            return open_dataset(find_dataset(self.folder, dataset), split=split, epoch=epoch)
+            run = RunFolder(self.folder)
+            run.generations()
+            return open_dataset(run.dataset(dataset), split=split, epoch=epoch)
 
     def row(self, dataset: str, number: int = 0, *, split: str = "train", epoch: int = 0) -> "DrawnRow":
         """Return a row as a person reads it, by its number in stored order.

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.outputs import require_local
-from pipeline.planning.run_folder import AGAINST, RunFolder, generation_folders, recorded_against
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier_runs import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.kept_plan import AGAINST, KeptPlan
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
@@ -42,7 +42,7 @@ def find_earlier(file: RunFile, base: Path, *, output: Path) -> tuple[EarlierRun
         folder = (base / require_local(Path(label), key)).resolve()
         if folder == output.resolve():
             raise ConfigError(f"{key} = {label!r}: is the run's own folder; name another run")
-        for place in (folder, *generation_folders(folder)):
+        for place in (folder, *RunFolder(folder).generations()):
             if place in seen and label in file.replays.values():
                 continue
             if place in seen:
@@ -230,8 +230,7 @@ def _recorded(output: Path, file: RunFile) -> tuple[EarlierRun, ...] | None:
         return None
     if run.commit(DEDUP_NAME) is None:
         return None
-    cut = None if run.commit(CUT_NAME) is None else kept.steps[CUT_NAME]  # else still to be found
-    return recorded_against(kept.steps[DEDUP_NAME], cut)
+    return kept.earlier(cut=run.commit(CUT_NAME) is not None)  # else still to be found
 
 
 def named_replays(kept: KeptPlan) -> dict[str, str]:

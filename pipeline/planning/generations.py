@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pipeline.planning.kept_plan import KeptStep
-from pipeline.planning.run_folder import RunFolder, generation_folders
 from pipeline.run_file.config import RunFile, TokenizerSection
 from pipeline.run_file.dataset import Dataset
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.kept_plan import KeptStep
 from pipeline.steps.mix.choose import MIX_NAME, MixRecord, tokens_by_source
 from pipeline.steps.mix.rules import EARLIER
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of, spelled_out_of, tokenizer_of
 from pipeline.steps.tokenizer.step import TOKENIZER
@@ -69,7 +69,7 @@ def generations_of(output: Path, files: Collection[str]) -> list[RunGeneration]:
     Raises:
         ConfigError: the last generation is not finished, and all of its files are gone.
     """
-    every, later = frozenset(files), generation_folders(output)
+    every, later = frozenset(files), RunFolder(output).generations()
     own = files_of(output, finished=not later)
     if own is None:  # not finished; or run.json is lost, where there are later ones
         own = every.difference(*(files_of(folder, finished=False) or () for folder in later))

@@ -8,13 +8,12 @@ import re
 from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS
-from pipeline.state.commits import SCAN
+from pipeline.state.commits import PLAN, SCAN
 from pipeline.state.journal import LOCK, LOG, METRICS, STATUS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError
 from stages.store.folders import files_below
 
-PLAN = "run.json"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
 """The first part of a URL as a path has it: `s3:`, and `simplecache::s3:` of a chain of URLs."""
 _BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, SCAN, "inputs.json", METRICS}

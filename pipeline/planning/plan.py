@@ -18,11 +18,10 @@ from pathlib import Path
 
 from pipeline.inputs.files import InputFile
 from pipeline.planning.generations import recorded_mixes
-from pipeline.planning.kept_plan import KeptPlan, KeptStep
-from pipeline.planning.run_folder import against_of
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.steps.earlier_runs import EarlierRun
+from pipeline.steps.kept_plan import KeptPlan, KeptStep
 from pipeline.steps.replay.step import REPLAY, REPLAYED
 from pipeline.steps.replayed_runs import ReplayedRun
 from pipeline.steps.step import Records, Scope, StepPlan
@@ -131,7 +130,7 @@ def scope_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> Scope:
             for key, digest in ingest["files"].items()
             for source, _, path in [key.partition("/")]
         ]
-        earlier = against_of(kept)
+        earlier = kept.earlier()
         replay = steps.get(REPLAY.name)
         replayed = ReplayedRun.recorded(replay.config[REPLAYED] if replay is not None else ())
         adopted = None

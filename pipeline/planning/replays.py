@@ -11,15 +11,15 @@ from pathlib import Path
 
 from pipeline.inputs.files import NamedFile
 from pipeline.planning.against import named_replays
-from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
-from pipeline.planning.run_folder import RunFolder, generation_folders
 from pipeline.run_file.config import RunFile
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.kept_plan import KeptPlan
 from pipeline.steps.replay.step import REPLAY, REPLAYED
 from pipeline.steps.replayed_runs import ReplayedRun, replayed_columns
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
@@ -140,7 +140,7 @@ def _found(file: RunFile, base: Path, *, output: Path) -> tuple[ReplayedRun, ...
         folder = (base / require_local(Path(label), key)).resolve()
         if folder == output.resolve() or folder.is_relative_to(output.resolve()):
             raise ConfigError(f"{key} = {label!r}: is the run's own folder; name another run")
-        for number, place in enumerate((folder, *generation_folders(folder))):
+        for number, place in enumerate((folder, *RunFolder(folder).generations())):
             if place in seen:
                 raise ConfigError(
                     f"{key} = {label!r}: source {seen[place]!r} replays this run already; make them one"

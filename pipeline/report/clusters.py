@@ -11,10 +11,9 @@ from typing import TypedDict, cast
 from markupsafe import Markup, escape
 
 from pipeline.report.plain import PlainConsole, print_json
-from pipeline.state.commits import Commits
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.clusters import LargestRecord
 from pipeline.steps.dedup.step import DEDUP, LARGEST_UNIT
+from pipeline.steps.run_folder import RunFolder
 from pipeline.system.printable import printable
 from stages.errors import ConfigError
 
@@ -48,7 +47,7 @@ def describe_clusters(folder: Path) -> list[ClusterContent]:
     Raises:
         ConfigError: the folder holds no run that has come so far, or one without deduplication.
     """
-    commit = Commits(LocalStorage(folder)).survey(DEDUP.name).commits.get(LARGEST_UNIT)
+    commit = RunFolder(folder).commits.survey(DEDUP.name).commits.get(LARGEST_UNIT)
     if commit is None:
         raise ConfigError(
             f"{folder}: no clusters of duplicates are described here: it holds no run whose"

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pipeline.report.content import EvidenceContent, LookedContent, RunReport
-from pipeline.state.commits import Commits
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.records import AuditReport, sum_looked
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records
@@ -88,7 +87,7 @@ def joined_in(report: RunReport) -> str | None:
 
 def joined_in_folder(folder: Path) -> AmountsBySource:
     """Return what the commit of the split of a run says; nothing if it is not made, or damaged."""
-    commits = Commits(LocalStorage(folder))
+    commits = RunFolder(folder).commits
     commit = commits.whole(SPLIT.name) if commits.is_whole(SPLIT.name) else None
     return {} if commit is None else by_source(commit.read(SplitRecord))
 

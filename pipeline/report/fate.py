@@ -13,9 +13,9 @@ from typing import Any, TypedDict
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.planning.run_folder import generation_folders
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.words import said_of_reason
+from pipeline.steps.run_folder import RunFolder
 from stages.errors import ConfigError
 from stages.store.folders import files_below
 from stages.store.generations import GENERATIONS
@@ -70,7 +70,7 @@ def print_fate(found: list[FateContent], *, as_json: bool) -> None:
 
 
 def _found(folder: Path, name: str) -> Iterator[FateContent]:
-    generation_folders(folder)
+    RunFolder(folder).generations()
     for path in sorted(files_below(folder)):
         inside = path.relative_to(folder).as_posix()
         parts = inside.split("/")

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
-from pipeline.planning.run_folder import generation_folders
 from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
-from pipeline.run_file.datasets import find_dataset
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.printable import printable
 from stages.columns import keep_columns_of, kept_names
@@ -120,8 +119,9 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
         ConfigError: no such dataset, split or row.
         FormatError: the dataset is damaged, or a generation of the run is missing.
     """
-    generation_folders(folder)
-    path = find_dataset(folder, dataset)
+    run = RunFolder(folder)
+    run.generations()
+    path = run.dataset(dataset)
     rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     if not len(rows):
         raise ConfigError(no_rows(path, split))

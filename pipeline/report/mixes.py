@@ -12,8 +12,7 @@ from pipeline.report.content import RunReport
 from pipeline.report.fairness import TextTable
 from pipeline.report.mix_content import MixContent, StageContent, WholeContent, WholeSourceContent
 from pipeline.run_file.config import RunFile
-from pipeline.state.commits import Commits
-from pipeline.state.storage import LocalStorage
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import FormatError
 from stages.mixing.audit import add_classes
@@ -169,7 +168,7 @@ def mixes_in(verdicts: Mapping[str, VerdictRecord]) -> dict[str, MixAudit]:
 
 def verdicts_in(folder: Path) -> dict[str, VerdictRecord]:
     """Return the verdicts of the datasets of a run, as far as they were verified."""
-    commits, begin = Commits(LocalStorage(folder)), f"{VERIFY.name}-"
+    commits, begin = RunFolder(folder).commits, f"{VERIFY.name}-"
     found = {}
     for step in commits.steps():
         if not step.startswith(begin):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.inputs.own_files import REPLACEMENT
-from pipeline.planning.kept_plan import read_kept_plan
 from pipeline.report.evidence import joined_in_folder, line_of
 from pipeline.report.mixes import (
     add_generations,
@@ -20,7 +19,7 @@ from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.verdicts import word_of
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
-from pipeline.state.storage import LocalStorage
+from pipeline.steps.run_folder import RunFolder
 
 
 def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
@@ -77,7 +76,7 @@ def _generations_line(folders: Sequence[Path]) -> str:
         f"{len(folders)} generations, the last is {last}; without the last ones, a folder is the run"
         " before it grew"
     )
-    earlier = [folder.name for folder in folders[1:] if read_kept_plan(folder).after is None]
+    earlier = [folder.name for folder in folders[1:] if RunFolder(folder).plan.after is None]
     if earlier:
         said += (
             f". An earlier version made {', '.join(earlier)}: the datasets do not name the generation"
@@ -91,10 +90,10 @@ def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     now = read_status(folder).model_dump(exclude_none=True)
     if now["state"] == "running" and not Path(f"/proc/{now.get('pid')}").exists():
         now["state"] = "killed"  # it could not say so itself
-    storage = LocalStorage(folder)
+    commits = RunFolder(folder).commits
     steps = {}
     for step in names:
-        units = [Path(key).stem for key in storage.list(f"commits/{step}")]
+        units = commits.units(step)
         whole = STEP_COMMIT in units
         steps[step] = {"units": len(units) - whole, "whole": whole}
     joined = joined_in_folder(folder)

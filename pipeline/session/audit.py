@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.plan import missed_rules, steps_before
 from pipeline.session.damage import left_over, links, no_commits, stray_files
 from pipeline.session.execution import Execution
@@ -23,6 +22,7 @@ from pipeline.steps.again.choice import followed_steps, remade
 from pipeline.steps.again.redo import redo
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.kept_plan import KeptPlan
 from pipeline.steps.records import AuditReport, CheckRecord, FoundIn, LookedAt, StepRecord, sum_looked
 from pipeline.steps.step import Evidence, Job, Records, Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of

@@ -10,11 +10,10 @@ from pathlib import Path
 from pipeline.engine.step_run import StepRun
 from pipeline.engine.tasks import Phases
 from pipeline.session.execution import Execution, comparison
-from pipeline.state.commits import Commits
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.replay.step import REPLAY
 from pipeline.steps.replayed_runs import ReplayedRun
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -112,7 +111,7 @@ def _files_of(begin: str, step: str, folder: Path) -> dict[str, FileDigest]:
     Raises:
         DataError: a commit is gone, or cannot be believed.
     """
-    survey = Commits(LocalStorage(folder)).survey(step)
+    survey = RunFolder(folder).commits.survey(step)
     for fault in survey.unreadable.values():
         raise _refusal(begin, fault)
     unread = step_of(step).unread

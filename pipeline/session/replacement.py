@@ -24,10 +24,10 @@ from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.planning.plan import State, StepStatus
 from pipeline.session.damage import FOLDERS
 from pipeline.state.commit_object import COMMITS
-from pipeline.state.commits import Commits
 from pipeline.state.journal import LOCK, LOG, METRICS, STATUS
-from pipeline.state.storage import TEMPORARY, LocalStorage, replace_file
+from pipeline.state.storage import TEMPORARY, replace_file
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import SELECTING
 from stages.errors import FormatError
 from stages.store.digests import sync_path
@@ -177,7 +177,7 @@ def _generations(output: Path) -> list[Path]:
 def _documents(folder: Path) -> int:
     """Return how many documents a generation read and did not drop; 0 if that is not known."""
     try:
-        whole = Commits(LocalStorage(folder)).whole(INGEST.name)
+        whole = RunFolder(folder).commits.whole(INGEST.name)
     except FormatError:
         return 0
     return 0 if whole is None else sum(unit.documents for unit in whole.read(INGEST.record).units)

@@ -9,13 +9,11 @@ from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
 from pipeline.planning.against import recorded_or_found
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import earlier_mixes, generations_of, run_file_of, tokenizer_of_first
-from pipeline.planning.outputs import PLAN
 from pipeline.planning.plan import finished_steps
 from pipeline.planning.replays import find_replays, require_other_files
-from pipeline.planning.run_folder import generation_folders
 from pipeline.run_file.config import RunFile
-from pipeline.state.commits import Commits
-from pipeline.state.storage import LocalStorage
+from pipeline.state.commits import PLAN
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.step import Scope
 from stages.errors import ConfigError, FormatError
 
@@ -48,7 +46,7 @@ def generation_requests(request: RunRequest) -> list[RunRequest]:
     if request.files is not None:
         return [request]
     try:
-        folders = generation_folders(request.output)
+        folders = RunFolder(request.output).generations()
     except FormatError:
         if request.replace:  # all files become one run
             return [request]
@@ -144,6 +142,6 @@ def scope_of(request: RunRequest, files: Sequence[FoundFile]) -> Scope:
         earlier=earlier,
         replayed=replayed,
         generation=len(request.before),
-        finished=finished_steps(Commits(LocalStorage(request.output))),
+        finished=finished_steps(RunFolder(request.output).commits),
         mixed=earlier_mixes(request.before),
     )

@@ -22,9 +22,8 @@ from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
 from pipeline.planning.against import labels
-from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
-from pipeline.planning.outputs import PLAN, require_run_folder
+from pipeline.planning.outputs import require_run_folder
 from pipeline.planning.plan import State, StepStatus, names_until, plan_scope, status_of
 from pipeline.planning.replays import noted, replay_lines
 from pipeline.report.content import RunReport
@@ -50,9 +49,11 @@ from pipeline.session.request import RunRequest, found_inputs, generation_reques
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
 from pipeline.state.commit_object import COMMITS
-from pipeline.state.commits import SCAN, Commits
+from pipeline.state.commits import PLAN, SCAN
 from pipeline.state.journal import STATUS, run_lock
-from pipeline.state.storage import LocalStorage, make_folder
+from pipeline.state.storage import make_folder
+from pipeline.steps.kept_plan import KeptStep, keep_plan
+from pipeline.steps.run_folder import KEEPING, RunFolder
 from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import NAMES, step_needs
@@ -115,7 +116,7 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
 
 def _plan_one(request: RunRequest) -> list[StepStatus]:
     """Return what a run of one generation would do."""
-    commits = Commits(LocalStorage(request.output))
+    commits = RunFolder(request.output).commits
     found = found_inputs(request)
     files = planned_inputs(found.files, commits)
     scope = replace(scope_of(request, found.files), inputs=files)
@@ -234,7 +235,8 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     settle_damage(execution, plan, replace=request.replace)
     if request.replace:
         _forget_taken_out(execution, plan)
-    keep_plan(request.output, scope, steps, found.skipped)
+    after = RunFolder(request.output).digest_before(scope.generation, KEEPING)
+    keep_plan(request.output, scope, steps, found.skipped, after=after)
     for line in (*labels(scope.earlier), *replay_lines(scope.replayed)):
         execution.progress.note(line)
     runner = Runner(scope, plan, execution)
@@ -293,16 +295,6 @@ def _forget_taken_out(execution: Execution, plan: Mapping[str, StepPlan]) -> Non
             execution.journal.log("replace", step=name)
 
 
-def read_plan(output: Path) -> KeptPlan:
-    """Return what the last run in a folder kept of itself.
-
-    Raises:
-        ConfigError: the folder holds no run.
-        FormatError: run.json is damaged.
-    """
-    return read_kept_plan(output)
-
-
 def known_steps(output: Path) -> list[str]:
     """Return the steps of the last run in a folder; during its first scan no others are known.
 
@@ -313,10 +305,10 @@ def known_steps(output: Path) -> list[str]:
     later = [path for path in entries(output / COMMITS) if path.name != SCAN]
     if not later and not (output / PLAN).exists() and (output / STATUS).exists():
         return [SCAN]
-    return list(read_plan(output).steps)
+    return list(RunFolder(output).plan.steps)
 
 
 def _last_plan(output: Path) -> Mapping[str, KeptStep]:
     if not (output / PLAN).exists():
         return {}
-    return read_plan(output).steps
+    return RunFolder(output).plan.steps

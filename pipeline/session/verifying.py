@@ -16,11 +16,8 @@ from pipeline.engine.memory import WorkerResources
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.against import reopened
 from pipeline.planning.generations import number_of
-from pipeline.planning.kept_plan import kept_run, read_kept_plan
-from pipeline.planning.outputs import PLAN
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.planning.replays import replays_again
-from pipeline.planning.run_folder import generation_folders
 from pipeline.report.content import RunReport
 from pipeline.report.mixes import add_generations, mixes_in, packed_of
 from pipeline.report.summary import summarise, write_report
@@ -30,8 +27,10 @@ from pipeline.session.execution import open_execution
 from pipeline.session.runner import Runner
 from pipeline.session.session import outcome_of, reported, with_generations
 from pipeline.session.witnesses import absent_witnesses, located_runs
+from pipeline.state.commits import PLAN
 from pipeline.state.read_only import can_write, own_folder
 from pipeline.steps.records import AuditReport
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.step import Records
 from pipeline.steps.table import planned_steps, step_needs
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
@@ -51,9 +50,9 @@ def verify_session(
     before: list[DatasetVerdicts] = []
     reports = [
         _verify_one(folder, before, workers=workers, address=address, stream=stream, full=full)
-        for folder in (output, *generation_folders(output))
+        for folder in (output, *RunFolder(output).generations())
     ]
-    names = [folder.name for folder in generation_folders(output)]
+    names = [folder.name for folder in RunFolder(output).generations()]
     return with_generations(reports[0], dict(zip(names, reports[1:], strict=True)))
 
 
@@ -74,8 +73,8 @@ def _verify_one(
     Raises:
         ConfigError: the folder holds no run, or one that has not made its datasets yet.
     """
-    kept = read_kept_plan(output)
-    file = kept_run(output, kept)
+    run = RunFolder(output)
+    kept, file = run.plan, run.file
     scope = scope_again(file, kept, generation=number_of(output))
     plan = {step.name: step for step in plan_scope(scope)}
     replayed = replays_again(file, kept)

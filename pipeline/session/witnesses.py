@@ -12,11 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
-from pipeline.planning.run_folder import against_of
 from pipeline.steps.earlier_runs import KEPT_RUN, EarlierRun
+from pipeline.steps.kept_plan import KeptPlan
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import DEDUP_NAME
-from stages.errors import ConfigError, FormatError
 from stages.store.generations import GENERATIONS, generation_name
 
 _REMOVED = "dedup/removed.parquet"
@@ -63,7 +62,7 @@ def located_runs(output: Path, kept: KeptPlan, *, generation: int) -> tuple[Earl
     folders = [*(Path(place) if place else None for place in places), *[root, *later][:generation]]
     return tuple(
         replace(run, folder=folder) if folder is not None and _dedup_of(folder) == run.dedup else run
-        for run, folder in zip(against_of(kept), folders, strict=False)  # a folder may have been renamed
+        for run, folder in zip(kept.earlier(), folders, strict=False)  # a folder may have been renamed
     )
 
 
@@ -72,7 +71,7 @@ def _named(kept: KeptPlan, generation: int) -> tuple[tuple[EarlierRun, ...], tup
 
     Earlier versions did not keep the folders: then a path of the run file counts that is absolute.
     """
-    against = against_of(kept)
+    against = kept.earlier()
     named = against[: len(against) - generation]
     asked = kept.against or tuple(kept.run.get("dedup", {}).get("against", ()))
     if len(asked) != len(named):
@@ -82,10 +81,8 @@ def _named(kept: KeptPlan, generation: int) -> tuple[tuple[EarlierRun, ...], tup
 
 def _dedup_of(folder: Path) -> str | None:
     """Return the fingerprint of a run's deduplication; None if no run is there."""
-    try:
-        step = read_kept_plan(folder).steps.get(DEDUP_NAME)
-    except (ConfigError, FormatError):
-        return None
+    plan = RunFolder(folder).known_plan
+    step = None if plan is None else plan.steps.get(DEDUP_NAME)
     return None if step is None else step.fingerprint
 
 

@@ -27,6 +27,7 @@ from stages.store.drawn import DRAWN_NAME
 from stages.store.folders import entries
 from stages.store.manifest import MANIFEST_NAME
 
+PLAN = "run.json"
 STEP_COMMIT = "_step"
 SCAN = "scan"
 """The step before the plan: what the plan is made from is committed first."""
@@ -149,7 +150,7 @@ class Commits:
         """Return the files of a step that were neither made nor checked in this session."""
         if step in self._checked:
             return {}
-        units = [unit for unit in self._names(step) if commit_key(step, unit) not in self._sound]
+        units = [unit for unit in self.units(step) if commit_key(step, unit) not in self._sound]
         commits = [self._read(step, unit) for unit in units]
         return {key: digest for commit in commits if commit for key, digest in commit.files.items()}
 
@@ -166,7 +167,7 @@ class Commits:
         """Return what is committed of a step, and what of it is missing or damaged."""
         commits: dict[str, Commit] = {}
         damaged: dict[str, str] = {}
-        for unit in self._names(step):
+        for unit in self.units(step):
             try:
                 commit = self._read(step, unit)
             except FormatError as error:
@@ -222,7 +223,7 @@ class Commits:
 
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
         """Yield the commits of a step."""
-        for unit in self._names(step):
+        for unit in self.units(step):
             commit = self._read(step, unit)
             if commit is not None:
                 yield unit, commit
@@ -265,7 +266,7 @@ class Commits:
             step: that is whole.
             passing: beginnings of the names of the units that go.
         """
-        gone = [unit for unit in self._names(step) if unit.startswith(passing)]
+        gone = [unit for unit in self.units(step) if unit.startswith(passing)]
         commits = [self._read(step, unit) for unit in gone]
         files = [key for commit in commits if commit is not None for key in commit.files]
         self._delete(files)
@@ -281,7 +282,7 @@ class Commits:
             self._seals.pop(key, None)
         self.storage.settle(there)
 
-    def _names(self, step: str) -> list[str]:
+    def units(self, step: str) -> list[str]:
         """Return the units that something is named after in a step's folder, sorted."""
         folder = self.storage.path(f"{COMMITS}/{step}")
         with readable(folder, way_out="move it away"):
@@ -293,7 +294,7 @@ class Commits:
     def _units(self, step: str, passing: tuple[str, ...]) -> dict[str, str]:
         """Return the digests of the commits that make a step whole."""
         units = {}
-        for unit in self._names(step):
+        for unit in self.units(step):
             key = commit_key(step, unit)
             if unit == STEP_COMMIT or unit.startswith(passing):
                 continue

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.session.session import read_plan
 from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows, settle
+from pipeline.steps.run_folder import RunFolder
 from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally
 from tests.campaign import some_of
@@ -91,7 +91,7 @@ def kinds(run: Path) -> Iterator[str]:
 
 
 def test_every_step_has_flows_and_takes_what_the_one_before_let_out(finished: Path) -> None:
-    plan = read_plan(finished).steps
+    plan = RunFolder(finished).plan.steps
     flows = {name: read_flows(finished, name) for name in ("ingest", *UNITS)}
     for name, before in zip(UNITS, ("ingest", "dedup", "dedup", "tokenize"), strict=True):
         let_out = {unit: flow.output for unit, flow in flows[before].items()}

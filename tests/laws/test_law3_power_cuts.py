@@ -21,11 +21,12 @@ import pytest
 
 from pipeline.engine.tasks import Task, Worker, Workspace
 from pipeline.session.request import RunRequest
-from pipeline.session.session import read_plan, run_session
+from pipeline.session.session import run_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import read_log
 from pipeline.state.storage import TEMPORARY, LocalStorage, make_folder, new_attempt, replace_file, sweep
+from pipeline.steps.run_folder import RunFolder
 from stages.config import Config
 from stages.errors import DataError
 from stages.store.digests import digest_file
@@ -326,7 +327,7 @@ def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_b
         whole = [(step, STEP_COMMIT) in before for step in FLOW]
         assert whole == sorted(whole, reverse=True), f"{where}: a step is there, one before it is not"
         if before:
-            assert read_plan(root).run["name"] == "tiny", where
+            assert RunFolder(root).plan.run["name"] == "tiny", where
         with _no_syncs():
             assert _run(corpus, root, seq_len) == expected[seq_len], where
         after = _commits(root)

@@ -16,7 +16,7 @@ import pytest
 import shardmill
 from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session
-from pipeline.steps.lineage import KEEPING, digest_of
+from pipeline.steps.run_folder import KEEPING, RunFolder
 from stages.errors import ConfigError, FormatError
 from stages.store.manifest import read_manifest
 from tests.called import called
@@ -181,12 +181,12 @@ def test_datasets_that_are_made_again_change_no_digest_and_a_split_changes_all(
 def test_a_generation_that_has_not_decided_all_has_no_digest(tmp_path: Path) -> None:
     """Its reading, its split and its tokenizer decide; a digest without one would be that of another."""
     out = unpack_run("grown", tmp_path) / "out"
-    whole, keeping = digest_of(out, None), digest_of(out, None, KEEPING)
+    whole, keeping = RunFolder(out).digest(None), RunFolder(out).digest(None, KEEPING)
     assert None not in (whole, keeping)
     for step in ("ingest", "split", "tokenizer"):
         commit = out / "commits" / step / "_step.json"
         aside = commit.rename(commit.with_suffix(".aside"))
-        assert digest_of(out, None) is None, step
-        assert digest_of(out, None, KEEPING) == (None if step == "ingest" else keeping), step
+        assert RunFolder(out).digest(None) is None, step
+        assert RunFolder(out).digest(None, KEEPING) == (None if step == "ingest" else keeping), step
         aside.rename(commit)
-    assert digest_of(out, None) == whole
+    assert RunFolder(out).digest(None) == whole

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.session.witnesses import absent_witnesses
+from pipeline.steps.kept_plan import KeptPlan, KeptStep
 from tests.called import called
 from tests.campaign import some_of
 from tests.unpacked_runs import unpack_run

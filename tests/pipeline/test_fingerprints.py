@@ -14,9 +14,9 @@ import pytest
 from pydantic import create_model
 
 from pipeline.inputs.files import InputFile
-from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.plan import plan_again, plan_steps
 from pipeline.run_file.config import RunFile
+from pipeline.steps.kept_plan import KeptPlan
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS
 from stages.config import Config, changed_settings

@@ -12,12 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.planning.kept_plan import KeptPlan, kept_run
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.report.evidence import evidence_lines
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import without_limits
-from pipeline.session.session import read_plan
 from pipeline.session.verifying import verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
@@ -28,6 +26,7 @@ from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import CheckRecord, LookedAt, sum_looked, together
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Job, Records, RowsOf, Scope, Step
@@ -60,8 +59,7 @@ def undo(run: Path) -> Any:
 
 def job_of(run: Path, file: RunFile | None = None) -> Job:
     """Return the job of a check over the steps of a run."""
-    kept: KeptPlan = read_plan(run)
-    own = kept_run(run, kept)
+    kept, own = RunFolder(run).plan, RunFolder(run).file
     scope = scope_again(own, kept)
     plan = {step.name: step for step in plan_scope(scope)}
     scope = replace(scope, file=file or own)

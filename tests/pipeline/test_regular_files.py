@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pipeline.planning.existing import find_tokenizer
-from pipeline.planning.kept_plan import read_kept_plan
-from pipeline.planning.outputs import PLAN
 from pipeline.run_file.config import RunFile
+from pipeline.state.commits import PLAN
 from pipeline.state.journal import (
     LOCK,
     LOG,
@@ -23,6 +22,7 @@ from pipeline.state.journal import (
     read_status,
     run_lock,
 )
+from pipeline.steps.run_folder import RunFolder
 from pipeline.system.regular_files import open_regular, read_regular
 from pipeline.tools.export.folder import SUMMARY, read_summary
 from stages.errors import ConfigError, FormatError
@@ -56,7 +56,7 @@ def enter(context: AbstractContextManager[Any]) -> None:
 
 
 USES: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "reading run.json": (PLAN, read_kept_plan),
+    "reading run.json": (PLAN, lambda root: RunFolder(root).plan),
     "writing the log": (LOG, lambda root: Journal(root, "a").log("start")),
     "reading the log": (LOG, lambda root: list(read_log(root))),
     "taking the lock": (LOCK, lambda root: enter(run_lock(root))),

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.report.status import print_status
 from pipeline.state.commits import Commits, Outcome
 from pipeline.state.journal import STATUS, read_log, read_status
 from pipeline.state.state_files import parse_json, parse_model, read_object
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.run_folder import RunFolder
 from stages.errors import ConfigError, FormatError
 from tests.campaign import examples
 
@@ -117,7 +117,7 @@ def _commit(folder: Path, data: bytes) -> None:
 
 def _plan(folder: Path, data: bytes) -> None:
     (folder / "run.json").write_bytes(data)
-    kept_run(folder, read_kept_plan(folder))
+    _ = RunFolder(folder).file
 
 
 def test_a_commit_of_which_any_byte_changed_is_named(tmp_path: Path) -> None:
@@ -165,12 +165,12 @@ def test_commits_and_the_kept_plan_name_their_file_and_a_way_out(
 
 def test_a_run_without_its_plan_is_told_from_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no run"):
-        read_kept_plan(tmp_path)
+        _ = RunFolder(tmp_path).plan
     (tmp_path / "commits").mkdir()
     with pytest.raises(
         FormatError, match=r"run\.json: is missing, though the folder holds a run; run the"
     ):
-        read_kept_plan(tmp_path)
+        _ = RunFolder(tmp_path).plan
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"state": 7}', b"\xff", b'{"pid": "x"}'])

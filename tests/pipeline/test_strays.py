@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.session.damage import links, no_commits, stray_files
-from pipeline.session.session import known_steps, read_plan
+from pipeline.session.session import known_steps
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.run_folder import RunFolder
 from stages.errors import ConfigError, DataError
 from tests.conftest import digests, run_small
 
@@ -75,7 +76,7 @@ def test_the_steps_of_a_run_are_known_from_its_first_scan_on(
     run_small(small_corpus, tmp_path, until="scan")
     (tmp_path / "run.json").unlink()  # a kill before it was written
     assert known_steps(tmp_path) == ["scan"]
-    assert known_steps(reference) == list(read_plan(reference).steps)
+    assert known_steps(reference) == list(RunFolder(reference).plan.steps)
 
 
 def test_a_damaged_commit_is_refused_with_one_way_out(own: Path, small_corpus: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from pipeline.inputs.files import InputFile
 from pipeline.planning.existing import find_tokenizer
-from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.plan import plan_again, plan_steps
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.filters import resolve_chats
+from pipeline.steps.kept_plan import KeptPlan
 from stages.chat import rendering
 from tests.stages.chat.chat_files import JINJA, chat_run, chat_tokenizer, dialogues, write_lines
 from tests.stages.tokenizer.existing_files import changed, data_of

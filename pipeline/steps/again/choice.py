@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Phase, Phases, Task
 from pipeline.run_file.fingerprints import without_limits
-from pipeline.state.commits import STEP_COMMIT, Commits
-from pipeline.state.storage import LocalStorage
+from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.again.differences import mapped_array
 from pipeline.steps.again.follow import DoneTask, Followed, follow
 from pipeline.steps.again.redo import Redo, redo
@@ -40,6 +39,7 @@ from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier_runs import behind, earlier_documents, numbered
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import CheckRecord, LookedAt, read_all, together
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.step import Job, RowsOf, Scope, Step
 from pipeline.steps.units import Unit, units_of
 from stages.errors import is_of_the_system
@@ -73,7 +73,7 @@ def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedSte
         job: of the check; if it is of a dataset, the steps of that dataset are followed.
         steps: the steps.
     """
-    commits = Commits(LocalStorage(job.root))
+    commits = RunFolder(job.root).commits
     for step in steps:
         for scope in step.scopes(job.scope):
             plan = job.plans.get(step.name_for(scope))
@@ -170,7 +170,7 @@ def embedded_again(job: Job) -> Phases[CheckRecord]:
 def _digest_of(job: Job, step: Step[Any]) -> str:
     """Return the digest of the commit of a step, and so of all that its units committed."""
     plan = job.plans[step.name]
-    whole = Commits(LocalStorage(job.root)).get(plan.name, STEP_COMMIT, plan.fingerprint)
+    whole = RunFolder(job.root).commits.get(plan.name, STEP_COMMIT, plan.fingerprint)
     assert whole is not None, "what a step made is checked once it is whole"
     return whole.xxh3
 

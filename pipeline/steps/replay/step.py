@@ -4,15 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Phase, Task
-from pipeline.state.commits import Commits
 from pipeline.state.ledger import let_out
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.replay.index import ReplayUnit, ReplayUnitRecord, index_unit
 from pipeline.steps.replay.recount import ReplayRecount, recount_replayed
 from pipeline.steps.replayed_runs import ReplayedRun, most_documents, replayed_columns, replayed_units
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -56,7 +55,7 @@ def _tasks(job: Job, run: ReplayedRun) -> Iterator[Task]:
     """Yield a task for each unit of a run."""
     assert run.folder is not None, "nothing of a run that is gone is asked for"
     stored, shards = let_out(run.folder, TOKENIZE.name), job.records.of(SPLIT).shards
-    survey = Commits(LocalStorage(run.folder)).survey(TOKENIZE.name)
+    survey = RunFolder(run.folder).commits.survey(TOKENIZE.name)
     for unit, made in run.pairs():
         name = unit.commit_name
         work = ReplayUnit(

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commit_object import Commit
-from pipeline.steps.lineage import lineage_of
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.records import UnitRecord
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.shard.frames import (
     documents_of,
     own_of,
@@ -291,7 +291,7 @@ def manifest_of(
         special_ids=special_ids_of(workspace.root),
         row_frame=None if work.row_frame is None else dict(work.row_frame),
         interleave=work.interleave,
-        lineage=None if work.generation is None else lineage_of(workspace.root, work.generation),
+        lineage=None if work.generation is None else RunFolder(workspace.root).lineage(work.generation),
         tokenizer=TokenizerFile(
             file=f"../../../{model}", sha256=digest_file(workspace.path(model)).sha256
         ),

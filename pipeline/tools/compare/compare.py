@@ -20,15 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.progress import BatchProgress, Progress
-from pipeline.planning.kept_plan import kept_run
 from pipeline.planning.outputs import require_local
 from pipeline.planning.replays import replays_again
-from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
-from pipeline.session.session import read_plan
-from pipeline.state.commits import STEP_COMMIT, Commits
-from pipeline.state.storage import LocalStorage, make_folder
+from pipeline.run_file.datasets import SPLITS, finished_splits
+from pipeline.state.storage import make_folder
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.replayed_runs import replayed_units
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -50,7 +48,6 @@ from stages.loading.arguments import no_rows
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
-from stages.store.folders import entries
 from stages.store.manifest import read_manifest
 from stages.verify.gates import to_json
 
@@ -61,15 +58,12 @@ def chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path,
     Raises:
         ConfigError: no such run or dataset, or nothing to compare.
     """
-    there = {
-        folder: [path.name for path in entries(folder / "datasets") if finished_splits(path)]
-        for folder in folders
-    }
+    there = {folder: RunFolder(folder).datasets for folder in folders}
     for folder in folders:
-        read_plan(folder)  # says so of what is no run
+        _ = RunFolder(folder).plan  # says so of what is no run
     for name in names:
         if not any(name in found for found in there.values()):
-            find_dataset(folders[0], name)  # says which there are
+            RunFolder(folders[0]).dataset(name)  # says which there are
     chosen = {
         folder: [name for name in found if not names or name in names] for folder, found in there.items()
     }
@@ -155,19 +149,15 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
 
 
 def _open_run(folder: Path, name: str) -> _Run:
-    steps, commits = read_plan(folder).steps, Commits(LocalStorage(folder))
-    records = Records()
+    earlier, records = RunFolder(folder), Records()
     for step in (INGEST, SPLIT, TOKENIZE):
-        commit = None
-        if step.name in steps:
-            commit = commits.get(step.name, STEP_COMMIT, steps[step.name].fingerprint)
+        commit = earlier.commit(step.name)
         if commit is None:
             raise ConfigError(f"{folder}: step {step.name} is not done; finish the run first")
         records.put(step.name, commit.read(step.record))
     num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
     run = _Run(folder, name, IdCounts(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
-    kept = read_plan(folder)
-    replayed = replayed_units(replays_again(kept_run(folder, kept), kept))
+    replayed = replayed_units(replays_again(earlier.file, earlier.plan))
     for unit in (*units_of(records.of(INGEST).units), *replayed):
         _add_unit(run, unit, train_groups=records.of(SPLIT).shards["train"])
     return run
@@ -211,7 +201,7 @@ def _measured(  # a dataset of a run, under its name, and how it is measured
     from stages.comparing.measuring import Examination, measure, prepare  # noqa: PLC0415  # likewise
     from stages.verify.training import Machine  # noqa: PLC0415  # likewise
 
-    folder = find_dataset(run.folder, name)
+    folder = RunFolder(run.folder).dataset(name)
     manifest = read_manifest(folder / finished_splits(folder)[0])
     about: ComparedContent = {
         "name": shown,

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.planning.outputs import require_local
-from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
+from pipeline.run_file.datasets import SPLITS, finished_splits
 from pipeline.state.storage import make_folder
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.system.disk_faults import disk_faults, making
 from pipeline.tools.compare.compare import chosen_datasets, run_names
@@ -149,7 +150,7 @@ def _open(run: Path, name: str, datasets: tuple[str, ...]) -> _Trained:
 
     opened, reason = [], None
     for dataset in datasets:
-        folder = find_dataset(run, dataset)
+        folder = RunFolder(run).dataset(dataset)
         if SPLITS[0] not in finished_splits(folder):
             return _Trained(run, name, datasets, (), "it has no training split; finish the run first")
         opened.append(open_dataset(folder, split=SPLITS[0]))

@@ -22,10 +22,10 @@ from typing import TextIO
 from pydantic import BaseModel
 
 from pipeline.planning.outputs import require_local
-from pipeline.planning.run_folder import generation_folders
-from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
+from pipeline.run_file.datasets import SPLITS, finished_splits
 from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
+from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.folder import (
     HUB_CARD,
@@ -152,8 +152,9 @@ def _open(request: ExportRequest, format_: Format) -> list[ExportSource]:
             f"--epoch {request.epoch}: {format_.name} holds documents, which are the same in every"
             " epoch; leave --epoch out"
         )
-    generation_folders(request.folder)
-    path = find_dataset(request.folder, request.dataset)
+    run = RunFolder(request.folder)
+    run.generations()
+    path = run.dataset(request.dataset)
     splits = (request.split,) if request.split else finished_splits(path) or ("train",)
     sources = [open_source(path, split=split, epoch=request.epoch) for split in splits]
     filled = [source for source in sources if source.manifest.totals.rows]
@@ -343,5 +344,5 @@ def _about_tokenizer(to: Path, summary: Summary) -> Iterator[str]:
 
 def _left_out(folder: Path) -> Iterator[str]:
     """Name the generations whose rows are not in an export."""
-    for later in generation_folders(folder):
+    for later in RunFolder(folder).generations():
         yield f"without the rows that {later} added; export them from there, to a folder of their own"

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from pipeline.engine.progress import Progress
-from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.report.card import render_card
 from pipeline.state.journal import LOCK, run_lock
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.state.storage import make_folder
+from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults, making
 from pipeline.system.stopping import signals_stop
 from stages.config import Config, canonical_json
@@ -222,7 +222,7 @@ def hub_card(folder: Path, sources: Sequence[ExportSource]) -> str:
     configs = "\n".join(lines)
     try:
         report = json.loads((folder / "report" / "report.json").read_text(encoding="utf-8"))
-        file = kept_run(folder, read_kept_plan(folder))
+        file = RunFolder(folder).file
         report.pop("made", None)  # versions of the moment, of which no byte of an export depends
         return render_card(report, file, configs=configs)
     except (OSError, ValueError, LookupError, TypeError, ShardmillError):

@@ -20,17 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
-from pipeline.planning.kept_plan import KeptPlan, kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import State, StepStatus
-from pipeline.planning.run_folder import generation_folders
 from pipeline.session.request import RunRequest, generation_requests, scope_of
 from pipeline.session.session import plan_session
 from pipeline.state.commit_object import Commit
-from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import LOCK
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import SelectionRecord, as_kept_by, last_selecting, selecting
 from pipeline.steps.step import Job, Records
 from pipeline.steps.table import step_of
@@ -104,8 +102,9 @@ def export_texts(request: TextsRequest, *, stream: TextIO | None) -> ExportRepor
         require_local(request.folder, "DIR")
         to = require_local(request.to, "--to")
         refuse_overlap(to, request.folder)
-        generation_folders(request.folder)
-        kept = _kept_units(request.folder)
+        run = RunFolder(request.folder)
+        run.generations()
+        kept = _kept_units(run)
         identity = Identity(
             format=request.format.name, dataset="", epoch=0, splits={"kept": (kept.fingerprint,)}
         )
@@ -135,27 +134,25 @@ def export_texts(request: TextsRequest, *, stream: TextIO | None) -> ExportRepor
         }
 
 
-def _kept_units(folder: Path) -> KeptUnits:
+def _kept_units(run: RunFolder) -> KeptUnits:
     """Return the units of a run whose selection is done."""
-    plan = read_kept_plan(folder)
-    last, commits = last_selecting(kept_run(folder, plan)), Commits(LocalStorage(folder))
-    ingest = _commit(commits, folder, plan, INGEST.name).read(INGEST.record)
-    selected = _commit(commits, folder, plan, last).read(step_of(last).record)
+    last = last_selecting(run.file)
+    ingest = _commit(run, INGEST.name).read(INGEST.record)
+    selected = _commit(run, last).read(step_of(last).record)
     assert isinstance(selected, SelectionRecord)
     units = tuple(as_kept_by(unit, last) for unit in units_of(ingest.units))
     size = sum(one["bytes"] for one in selected.languages.values())
-    digests = {**commits.unchecked(INGEST.name), **commits.unchecked(last)}
-    return KeptUnits(last, plan.steps[last].fingerprint, selected.kept, size, units, digests)
+    digests = {**run.commits.unchecked(INGEST.name), **run.commits.unchecked(last)}
+    return KeptUnits(last, run.plan.steps[last].fingerprint, selected.kept, size, units, digests)
 
 
-def _commit(commits: Commits, folder: Path, plan: KeptPlan, step: str) -> Commit:
+def _commit(run: RunFolder, step: str) -> Commit:
     """Return what a step committed as a whole."""
-    fingerprint = plan.steps[step].fingerprint if step in plan.steps else ""
-    commit = commits.get(step, STEP_COMMIT, fingerprint)
+    commit = run.commit(step)
     if commit is None:
         raise ConfigError(
-            f"{folder}: step {step} is not done, so it is not decided which texts are kept; run the run"
-            f" file with --output {folder} --until {step} first"
+            f"{run.path}: step {step} is not done, so it is not decided which texts are kept; run the"
+            f" run file with --output {run.path} --until {step} first"
         )
     return commit
 
@@ -275,7 +272,7 @@ def _notes(folder: Path) -> Iterator[str]:
         " here once, in the order of the input."
     )
     yield "Columns: text, id, own_id, source, language, path, position, and the fields of keep_columns."
-    for later in generation_folders(folder):
+    for later in RunFolder(folder).generations():
         yield f"Without the documents that {later} added; export them from there, to another folder."
 
 
@@ -292,7 +289,7 @@ def kept_texts(request: RunRequest) -> Job:
     needed = (INGEST.name, *selecting(own.file))
     status = {one.step.name: one for one in plan_session(own)}
     _require_done([status[name] for name in needed], own)
-    records, commits = Records(), Commits(LocalStorage(own.output))
+    records, commits = Records(), RunFolder(own.output).commits
     for name in needed:
         commit = commits.get(name, STEP_COMMIT, status[name].step.fingerprint)
         assert commit is not None, "the step is done"

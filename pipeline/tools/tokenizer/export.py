@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.planning.existing import read_tokenizer_file
-from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, print_json
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, model_key, special_ids_of, tokenizer_of
 from pipeline.system.disk_faults import disk_faults, making
 from pipeline.tools.export.folder import partial_of
@@ -196,7 +196,7 @@ def _frame_of_run(root: Path, ids: dict[str, int], framing: str | None) -> Frame
     """Return what a run puts around a document, or around a row if it frames rows."""
     if framing == NOTHING:
         return _nothing()
-    rows = row_frame(kept_run(root, read_kept_plan(root)).framing, ids)
+    rows = row_frame(RunFolder(root).file.framing, ids)
     return run_frame(ids) if rows is None else FrameIds(rows.get("begin"), rows["end"])
 
 

@@ -16,17 +16,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, StringConstraints
 
 from pipeline.inputs.skipped import SkippedFiles
-from pipeline.planning.outputs import PLAN
-from pipeline.run_file.config import RunFile
-from pipeline.run_file.dataset import without_shards
-from pipeline.state.commit_object import COMMITS
-from pipeline.state.state_files import as_model, read_object
+from pipeline.state.commits import PLAN
 from pipeline.state.storage import replace_file
-from pipeline.steps.lineage import KEEPING, digest_before
+from pipeline.steps.earlier_runs import EarlierRun
+from pipeline.steps.selection import CUT_NAME, DEDUP_NAME
 from pipeline.steps.step import Scope, StepPlan
-from stages.errors import ConfigError, FormatError
 
-_WAY_OUT = "delete it and run the run file again, which writes it anew; what is committed stays"
+AGAINST = "against"
+"""The setting by which a step names the runs that it was made against."""
+WAY_OUT = "delete it and run the run file again, which writes it anew; what is committed stays"
+"""Out of a damaged one."""
 
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
@@ -60,9 +59,26 @@ class KeptPlan(BaseModel):
     after: str | None = None
     """The digest of what the generation before it keeps; likewise."""
 
+    def earlier(self, *, cut: bool = True) -> tuple[EarlierRun, ...]:
+        """Return the runs that the run was deduplicated against, without their folders.
+
+        Args:
+            cut: whether to say what of them the cuts were made against, too.
+        """
+        dedup, selected = self.steps.get(DEDUP_NAME), self.steps.get(CUT_NAME) if cut else None
+        if dedup is None:
+            return ()
+        last = () if selected is None else selected.config.get(AGAINST, ())
+        return EarlierRun.recorded(dedup.config.get(AGAINST, ()), last)
+
 
 def keep_plan(
-    output: Path, scope: Scope, steps: Sequence[StepPlan], skipped: Sequence[SkippedFiles]
+    output: Path,
+    scope: Scope,
+    steps: Sequence[StepPlan],
+    skipped: Sequence[SkippedFiles],
+    *,
+    after: str | None,
 ) -> None:
     """Keep a run's config, for `status` and `verify`, and to say later what changed.
 
@@ -71,10 +87,10 @@ def keep_plan(
         scope: what the steps are planned for.
         steps: all of them.
         skipped: what its sources name and it does not read.
+        after: the digest of what the generation before it keeps.
     """
     named = scope.earlier[: max(0, len(scope.earlier) - scope.generation)]
     against = [str(run.folder or "") for run in named]
-    after = digest_before(output, scope.generation, KEEPING)
     replayed = [str(run.folder or "") for run in scope.replayed]
     content = {
         "run": scope.file.model_dump(mode="json"),
@@ -94,32 +110,3 @@ def keep_plan(
     }
     text = json.dumps(content, indent=1, default=str) + "\n"
     replace_file(output / PLAN, text.encode())
-
-
-def read_kept_plan(output: Path) -> KeptPlan:
-    """Return what the last run in a folder kept of itself.
-
-    Raises:
-        ConfigError: the folder holds no run.
-        FormatError: run.json is damaged.
-    """
-    place = output / PLAN
-    try:
-        content = read_object(place, way_out=_WAY_OUT)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if (output / COMMITS).is_dir():
-            raise FormatError(
-                f"{place}: is missing, though the folder holds a run; run the run file again, which"
-                " writes it anew; what is committed stays"
-            ) from error
-        raise ConfigError(f"{output}: holds no run (no {PLAN}); name the --output of one") from error
-    return as_model(KeptPlan, content, place, way_out=_WAY_OUT)
-
-
-def kept_run(output: Path, kept: KeptPlan) -> RunFile:
-    """Return the run file that run.json holds.
-
-    Raises:
-        FormatError: it is none.
-    """
-    return as_model(RunFile, without_shards(kept.run), output / PLAN, way_out=_WAY_OUT)

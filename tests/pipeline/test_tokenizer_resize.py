@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Llam
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
+from pipeline.state.written_whole import locked
 from pipeline.tools.tokenizer import checkpoints
 from pipeline.tools.tokenizer.resize import ResizeRequest, model_file, resize_checkpoint
 from pipeline.tools.tokenizer.step_zero import StepZero
@@ -226,7 +227,7 @@ def test_a_second_process_is_refused(place: Path) -> None:
     torch.save({"wte.weight": torch.randn(SIZE, CHANNELS)}, place / "x.pt")
     (place / "out.partial").touch()
     with (
-        checkpoints.locked(place / "out.partial"),
+        locked(place / "out.partial"),
         pytest.raises(Stopped, match="another process writes it"),
     ):
         resize_checkpoint(request(place, "x.pt"))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.planning.outputs import require_local
 from pipeline.run_file.datasets import SPLITS, finished_splits
-from pipeline.state.storage import make_folder
+from pipeline.state.storage import make_folder, replace_file
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.system.disk_faults import disk_faults, making
@@ -285,9 +285,7 @@ class _Session:
         found = train_on(course, self.request.settings, seed=seed, machine=self.machine, save=save)
         content = json.loads(json.dumps(asdict(found), allow_nan=False))
         with disk_faults(self.kept):
-            partial = place.with_suffix(".partial")
-            partial.write_text(json.dumps({"of": decides, "model": content}) + "\n", encoding="utf-8")
-            partial.replace(place)
+            replace_file(place, json.dumps({"of": decides, "model": content}).encode() + b"\n")
             if save is not None:  # last: says whose weights lie here
                 (save / place.name).write_bytes(place.read_bytes())
         return cast("ContinuedModelContent", content)

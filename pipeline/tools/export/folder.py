@@ -23,18 +23,19 @@ TO/export.json            what it holds: every file with its size and SHA-256
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Literal, TextIO
 
 from pipeline.engine.progress import Progress
 from pipeline.report.card import render_card
-from pipeline.state.journal import LOCK, run_lock
+from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
-from pipeline.state.storage import make_folder
+from pipeline.state.written_whole import partial_of, written_whole
 from pipeline.steps.run_folder import RunFolder
-from pipeline.system.disk_faults import disk_faults, making
+from pipeline.system.disk_faults import disk_faults
 from pipeline.system.stopping import signals_stop
 from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError, ShardmillError, Stopped
@@ -73,11 +74,6 @@ class Summary(Config):
     identity: Identity
     parts: tuple[str, ...]
     files: dict[str, WrittenFile]
-
-
-def partial_of(to: Path) -> Path:
-    """Return the folder that an export is made in."""
-    return to.parent / f"{to.name}.partial"
 
 
 def overlap(one: Path, other: Path) -> bool:
@@ -243,23 +239,41 @@ def write_whole(
         FormatError: what an earlier call wrote was damaged.
         Stopped: by a signal, or because another process is at it.
     """
-    refuse_target(to)
-    folder = partial_of(to)
-    with making(to, "--to"):
-        make_folder(folder.absolute())
-    with disk_faults(folder), run_lock(folder), signals_stop():
-        if read_summary(to) is not None:
-            raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
-        refuse_target(to)
+    with export_folder(to, read_summary) as folder:
         refuse_strangers(folder)
         summary = _write_parts(folder, identity, parts, stream=stream)
-        text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
-        (folder / SUMMARY).write_text(text, encoding="utf-8")
-        sync_path(folder / SUMMARY)
-        sync_path(folder)
-        folder.rename(to)  # with its lock: a free one would be taken while the name changes
-        sync_path(to.absolute().parent)
+        put(folder / SUMMARY, json.dumps(summary.model_dump(mode="json"), indent=1) + "\n")
     return summary
+
+
+@contextmanager
+def export_folder(to: Path, summary_of: Callable[[Path], object | None]) -> Iterator[Path]:
+    """Yield the folder that an export is made in; it gets the target's name when it is whole.
+
+    Args:
+        to: the target.
+        summary_of: what a finished export there holds, or None.
+
+    Raises:
+        ConfigError: the target holds something else.
+        Stopped: by a signal, or because another process is at it.
+    """
+    refuse_target(to)
+    with (
+        disk_faults(partial_of(to)),
+        signals_stop(),
+        written_whole(to, option="--to") as folder,
+    ):
+        if summary_of(to) is not None:
+            raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
+        refuse_target(to)
+        yield folder
+
+
+def put(place: Path, text: str) -> None:
+    """Write a file of an export and bring it to the disk."""
+    place.write_text(text, encoding="utf-8")
+    sync_path(place)
 
 
 def _write_parts(

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from pipeline.planning.outputs import require_local
-from pipeline.state.journal import LOCK, run_lock
+from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
-from pipeline.state.storage import make_folder
-from pipeline.system.disk_faults import disk_faults, making
-from pipeline.system.stopping import signals_stop
+from pipeline.state.written_whole import partial_of
+from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.dataset import (
     FOLDER,
     READ_ME,
@@ -33,14 +32,14 @@ from pipeline.tools.export.dataset import (
 )
 from pipeline.tools.export.folder import (
     SUMMARY,
-    partial_of,
+    export_folder,
+    put,
     read_summary,
     refuse_overlap,
-    refuse_target,
 )
 from pipeline.tools.export.terminal import StagesReport
 from stages.config import Config, canonical_json
-from stages.errors import ConfigError, FormatError, Stopped
+from stages.errors import ConfigError, FormatError
 from stages.export.format import Format, Holds
 from stages.export.staged import ExportedStage, TrainerStages
 from stages.store.digests import sync_path
@@ -188,25 +187,13 @@ def _write_whole(
     stream: TextIO | None,
 ) -> None:
     """Write all stages beside the target, and give the folder its name."""
-    refuse_target(request.to)
-    folder = partial_of(request.to)
-    with making(request.to, "--to"):
-        make_folder(folder.absolute())
-    with disk_faults(folder), run_lock(folder), signals_stop():
-        if _read_summary(request.to) is not None:
-            raise Stopped(
-                f"{request.to}: finished by another process in the meantime; run again to see it"
-            )
-        refuse_target(request.to)
+    with export_folder(request.to, _read_summary) as folder:
         _begin(folder, identity)
         for one in _each(request, folder):
             export_dataset(one, stream=stream)
         text = json.dumps(_summary(identity, stages).model_dump(mode="json"), indent=1) + "\n"
-        _put(folder / READ_ME, _read_me(format_, stages))
-        _put(folder / STAGES, text)
-        sync_path(folder)
-        folder.rename(request.to)  # with its lock: a free one would be taken while the name changes
-        sync_path(request.to.absolute().parent)
+        put(folder / READ_ME, _read_me(format_, stages))
+        put(folder / STAGES, text)
 
 
 def _begin(folder: Path, identity: StagesIdentity) -> None:
@@ -225,14 +212,8 @@ def _begin(folder: Path, identity: StagesIdentity) -> None:
             f"{folder}: holds {strangers[0]}, which no export of these stages wrote; move it away, or"
             " choose another --to"
         )
-    _put(place, canonical_json(identity).decode() + "\n")
+    put(place, canonical_json(identity).decode() + "\n")
     sync_path(folder)
-
-
-def _put(place: Path, text: str) -> None:
-    """Write a file and bring it to the disk."""
-    place.write_text(text, encoding="utf-8")
-    sync_path(place)
 
 
 def _summary(identity: StagesIdentity, stages: Sequence[ExportedStage]) -> StagesSummary:

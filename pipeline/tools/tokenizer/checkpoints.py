@@ -7,18 +7,17 @@ Of a folder, the weights are written file by file, config.json and the index get
 other files are copied. The tokenizer's files and the optimizer's state are not: they are of the old ids.
 """
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pipeline.state.state_files import parse_object
-from stages.errors import ConfigError, FormatError, Stopped
+from pipeline.state.written_whole import written_whole
+from stages.errors import ConfigError, FormatError
 from stages.resize.chosen import TensorInfo
 from stages.resize.new_rows import Resized, TensorFile
 from stages.store.digests import sync_path
@@ -117,14 +116,14 @@ def write_checkpoint(checkpoint: Checkpoint, output: Path, changed: Mapping[str,
         Stopped: another process writes it.
     """
     if checkpoint.config is None:
-        with _beside(output, names=()) as partial, partial.open("wb") as target:
+        with written_whole(output, names=()) as partial, partial.open("wb") as target:
             _write_synced(target, next(iter(checkpoint.files.values())), changed)
         return
     written = {CONFIG: _json(_with_rows(checkpoint, changed))}
     if checkpoint.index is not None:
         written[checkpoint.index] = _json(_grown_index(checkpoint, changed))
     names = (*checkpoint.files, *written, *checkpoint.copied)
-    with _beside(output, names=names) as partial:
+    with written_whole(output, names=names) as partial:
         for name, file in checkpoint.files.items():
             own = {one: rows for one, rows in changed.items() if one in file.tensors}
             with (partial / name).open("wb") as target:
@@ -239,44 +238,3 @@ def _write_synced(target: BinaryIO, file: TensorFile, changed: Mapping[str, Resi
     file.write(target, changed)
     target.flush()
     os.fsync(target.fileno())
-
-
-@contextmanager
-def _beside(output: Path, *, names: tuple[str, ...]) -> Iterator[Path]:
-    """Yield a place beside an output, a folder if it is to hold files; it is renamed when whole."""
-    partial = output.with_name(f"{output.name}.partial")
-    if names:
-        partial.mkdir(exist_ok=True)
-        strangers = sorted(entry.name for entry in partial.iterdir() if entry.name not in names)
-        if strangers:
-            raise ConfigError(f"{partial}: holds {strangers[0]}, which is not ours; move it away")
-    elif partial.is_symlink() or (partial.exists() and not partial.is_file()):
-        raise ConfigError(f"{partial}: is no file; move it away")
-    else:
-        partial.touch()
-    with locked(partial):
-        try:
-            yield partial
-        except BaseException:
-            shutil.rmtree(partial) if names else partial.unlink()
-            raise
-        sync_path(partial)
-        partial.rename(output)
-        sync_path(output.absolute().parent)
-
-
-@contextmanager
-def locked(place: Path) -> Iterator[None]:
-    """Hold what is being written; the lock goes with its holder.
-
-    Raises:
-        Stopped: another process holds it.
-    """
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise Stopped(f"{place}: another process writes it; wait for it, then run again") from error
-    finally:
-        os.close(descriptor)

@@ -9,7 +9,6 @@ Nothing is left at DIR if an id differs.
 What `tokenizer export` prints: the folder, its roles, and how its ids compare.
 """
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,10 +17,10 @@ from typing import Any, Literal
 from pipeline.planning.existing import read_tokenizer_file
 from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, print_json
+from pipeline.state.written_whole import partial_of, written_whole
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, model_key, special_ids_of, tokenizer_of
-from pipeline.system.disk_faults import disk_faults, making
-from pipeline.tools.export.folder import partial_of
+from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.tokenizer.verify import special_roles, texts_of
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, VerificationError
@@ -140,29 +139,16 @@ def export_tokenizer(
     pieces = [piece for number, piece in hub.pieces.items() if number != opened.tokenizer.unk]
     every = [text for group in stress_texts(pieces).values() for text in group]
     every += [clean_text(text) for path in texts for text in texts_of(Path(path))]
-    partial = partial_of(to)
-    with making(to, "DIR"):
-        partial.mkdir(parents=True, exist_ok=True)
-    strangers = sorted(entry.name for entry in partial.iterdir() if entry.name not in files)
-    if strangers:
-        raise ConfigError(f"{partial}: holds {strangers[0]}, which is not ours; move it away")
-    try:
-        with disk_faults(partial):
-            for name, data in files.items():
-                (partial / name).write_bytes(data)
-                sync_path(partial / name)
-            written = (partial / FILE).read_bytes()
+    with disk_faults(partial_of(to)), written_whole(to, option="DIR", names=files) as partial:
+        for name, data in files.items():
+            (partial / name).write_bytes(data)
+            sync_path(partial / name)
+        written = (partial / FILE).read_bytes()
         proof = prove_folder(written, opened.tokenizer, frame, every, scores=unigram_scores(hub))
         if proof.differ:
             raise VerificationError(
                 f"{model}: tokenizer export: {difference(proof, hub)}; nothing was left at {to}"
             )
-        with disk_faults(partial):
-            sync_path(partial)
-            partial.rename(to)
-            sync_path(to.absolute().parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return TokenizerExport(model, to, tuple(files), hub.ids, frame, proof, split_special)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from pipeline.inputs.languages import bundled_files, text_files
 from pipeline.planning.existing import read_tokenizer_file
 from pipeline.planning.outputs import require_local
+from pipeline.state.storage import replace_file
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.tokenizer.extension_measures import (
     BeforeAfter,
@@ -29,7 +30,6 @@ from pipeline.tools.tokenizer.extension_measures import (
 )
 from pipeline.tools.tokenizer.verify import special_roles
 from stages.errors import ConfigError, VerificationError
-from stages.store.digests import sync_path
 from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.kinds import extendable
@@ -82,7 +82,9 @@ def extend_tokenizer(request: ExtendRequest) -> TokenizerExtension:
     texts = _proved_texts(both.after, extension, new)
     _prove(both.after, extension, kind, texts, name=output)
     found = measured(both, extension, new, measure_drift(old_files, both, new))
-    _write(request.output, extension.data)
+    with disk_faults(request.output.parent):
+        request.output.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(request.output, extension.data)
     return {
         "format_version": 1,
         "model": str(request.model),
@@ -151,13 +153,3 @@ def _prove(
         raise VerificationError(
             f"{name}: not so of {count:,} texts: {check}; first {first[:60]!r}; nothing is written"
         )
-
-
-def _write(output: Path, data: bytes) -> None:
-    """Write a file beside its place, and then move it there."""
-    beside = output.with_name(f".{output.name}.part")
-    with disk_faults(output.parent):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(data)
-        sync_path(beside)
-        beside.replace(output)

@@ -19,7 +19,7 @@ from pipeline.steps.shard.merge import MergedGroup, MixFlow
 from stages.cleaning.text import clean_text
 from stages.ledger import Tally, tally_of
 from stages.objectives.rows import StoredRows, Widths
-from stages.objectives.table import component_widths, components_of, traits_of, widths_of
+from stages.objectives.table import components_of, resolve
 from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.packing.best_fit import pack_best_fit
@@ -130,7 +130,7 @@ class GuardMaterial:
         mixed = MixFlow(tally_of(names, tokens=int(lengths.sum())), Tally(), Tally())
         copies = np.zeros(count, np.int32)
         return MergedGroup(
-            tuple(stores), units, begins, lengths, names, number, number, copies, mixed, ranges
+            0, (), tuple(stores), units, begins, lengths, names, number, number, copies, mixed, ranges
         )
 
     def _closed(self, ids: NDArray[np.integer]) -> NDArray[np.uint16]:
@@ -138,15 +138,15 @@ class GuardMaterial:
 
     def widths(self, objective: Objective) -> Widths:
         """Return how long the rows of an objective are."""
-        return widths_of(objective, ROW_LENGTH)
+        return resolve(objective, ROW_LENGTH).widths
 
     def layout(self, objective: Objective) -> Layout:
         """Return the layout of the group as an objective's rows, all short enough for each component."""
-        traits, parts = traits_of(objective), component_widths(objective, ROW_LENGTH)
-        length = min(part.stored for part in parts or (self.widths(objective),))
-        if traits.single:
+        known = resolve(objective, ROW_LENGTH)
+        length = min(part.widths.stored for part in known.parts or (known,))
+        if known.traits.single:
             return pack_single(self.group.lengths, row_length=length)
-        return pack_best_fit(self.group.lengths, row_length=length, growth=traits.growth)
+        return pack_best_fit(self.group.lengths, row_length=length, growth=known.traits.growth)
 
     def rows(self, objective: Objective) -> StoredRows:
         """Return the first rows of an objective, as a shard stores them."""

@@ -24,7 +24,6 @@ from stages.objectives.table import (
     refuse_framed_rows,
     refuse_impossible,
     special_names,
-    traits_of,
 )
 from stages.store.folders import entries
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
@@ -117,7 +116,7 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         _require(dataset, roles, file.framing, seq_len=seq_len, name=path.name)
     tokenizer = existing_tokenizer(data, kind, roles.ids, name=key)
     for dataset in file.datasets:
-        if traits_of(dataset.objective).encodes_text and not tokenizer.writes_all:
+        if dataset.traits.encodes_text and not tokenizer.writes_all:
             raise ConfigError(
                 f"dataset {dataset.name!r}: objective.level = 'character' encodes parts of texts, and"
                 f" {path.name} cannot write every text as it is: set it to 'token', or take a tokenizer"
@@ -165,7 +164,7 @@ def _with_padding(file: RunFile, roles: Roles) -> Roles:
     """Let EOS fill rows where nothing else does and the rows say themselves how far they are filled."""
     if "pad" in roles.ids or "pad" in roles.unsure or "eos" not in roles.ids:
         return roles
-    if not all(traits_of(dataset.objective).eos_may_pad for dataset in file.datasets):
+    if not all(dataset.traits.eos_may_pad for dataset in file.datasets):
         return roles
     return replace(roles, ids={"pad": roles.ids["eos"], **roles.ids})
 
@@ -183,7 +182,7 @@ def _require(dataset: Dataset, roles: Roles, framing: Framing, *, seq_len: int, 
     except ConfigError as error:
         raise ConfigError(f"dataset {dataset.name!r}: {error}") from error
     needed = ["eos", "pad", *special_names(objective), *begins]
-    if traits_of(objective).eos_may_pad and roles.ids.get("pad") == roles.ids.get("eos"):
+    if dataset.traits.eos_may_pad and roles.ids.get("pad") == roles.ids.get("eos"):
         needed.remove("pad")  # its rows say how far they are filled
     require_roles(roles, needed, who=who, name=name)
     try:

@@ -28,7 +28,6 @@ from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
 from pipeline.steps.units import units_of
 from stages.errors import ConfigError, DataError
-from stages.objectives.table import traits_of
 from stages.store.digests import digest_file
 from stages.tokenizer.framing import BEGIN
 
@@ -232,7 +231,7 @@ def _require_datasets(file: RunFile, run: ReplayedRun, key: str) -> None:
             f" documents of that run (its keep_columns); {there}"
         )
     for dataset in file.datasets:
-        if any(u.dialogues for u in run.units) and not traits_of(dataset.objective).takes_dialogues:
+        if any(u.dialogues for u in run.units) and not dataset.traits.takes_dialogues:
             raise ConfigError(
                 f"{key}: has dialogues, and dataset {dataset.name!r} (kind ="
                 f" {dataset.objective.kind!r}) takes documents apart; make it in a run without this"

@@ -24,7 +24,6 @@ from stages.loading.arguments import no_rows
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.mapped import map_shard
 from stages.objectives.rows import IGNORED
-from stages.objectives.table import traits_of
 from stages.tokenizer.existing import RunTokenizer, open_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
@@ -173,7 +172,7 @@ def _sequences(
     pad = rows.vocabulary.named("pad")
     inputs = np.atleast_2d(columns["input_ids"])
     labels = columns.get("labels")
-    apart = traits_of(rows.objective).label_convention == "targets"
+    apart = rows.reader.traits.label_convention == "targets"
     for number, ids in enumerate(inputs):
         name = "input_ids" if len(inputs) == 1 else f"input_ids[{number}]"
         kept = columns["segment_ids"] >= 0 if "segment_ids" in columns else ids != pad

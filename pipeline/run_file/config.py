@@ -30,7 +30,6 @@ from stages.objectives.table import (
     refuse_begun_documents,
     refuse_framed_rows,
     refuse_impossible,
-    traits_of,
 )
 from stages.packing.layout import PackingConfig
 from stages.tokenizer.framing import BEGIN, ROW_BEGIN, Framing, trained_ids
@@ -231,15 +230,15 @@ class RunFile(Config):
         held = [len(source.text_columns) + bool(source.chat) for source in self.file_sources]
         chats = [source.name for source in self.sources if source.chat]
         for dataset in self.datasets:
-            wanted = traits_of(dataset.objective).sections
-            if chats and not traits_of(dataset.objective).takes_dialogues:
+            wanted = dataset.traits.sections
+            if chats and not dataset.traits.takes_dialogues:
                 raise ValueError(
                     f"dataset {dataset.name!r}: kind = {dataset.objective.kind!r} takes documents apart,"
                     f" and source {chats[0]!r} has dialogues, whose turns belong together; make it in a"
                     " run without this source"
                 )
             fits = any(count > 1 if wanted < 0 else count == wanted for count in held)
-            if wanted and not fits and traits_of(dataset.objective).loss_mask:
+            if wanted and not fits and dataset.traits.loss_mask:
                 raise ValueError(
                     f'dataset {dataset.name!r}: loss = "targets" has a loss on targets alone, and no'
                     ' source says what they are: write chat = { template = "chatml" } for a source'
@@ -293,14 +292,13 @@ class RunFile(Config):
     @property
     def needs_sentences(self) -> bool:
         """Whether a dataset asks where sentences end."""
-        return any(needs_sentences(one.objective, self.packing_of(one)) for one in self.datasets)
+        return any(needs_sentences(one.traits, self.packing_of(one)) for one in self.datasets)
 
     @model_validator(mode="after")
     def _rates_are_of_sources(self) -> "RunFile":
         names = [source.name for source in self.sources]
         for dataset in self.datasets:
-            objective = dataset.objective
-            strangers = sorted(set(traits_of(objective).sources) - set(names))
+            strangers = sorted(set(dataset.traits.sources) - set(names))
             if strangers:
                 raise ValueError(
                     f"dataset {dataset.name!r}: objective.sources.{strangers[0]}: no such source;"
@@ -338,7 +336,7 @@ def _require_possible_replays(file: RunFile) -> None:
             f" path = {folder!r}"
         )
     for dataset in file.datasets:
-        if needs_sentences(dataset.objective, file.packing_of(dataset)):
+        if needs_sentences(dataset.traits, file.packing_of(dataset)):
             raise ValueError(
                 f"{begin}: dataset {dataset.name!r} (kind = {dataset.objective.kind!r}) needs the ends"
                 " of sentences, and of replayed documents no text is read; make this dataset in a run"

@@ -17,6 +17,7 @@ from stages.config import Config
 from stages.mixing.config import DatasetMix
 from stages.objectives.clm.config import CausalLM
 from stages.objectives.table import AnyObjective, traits_of
+from stages.objectives.traits import Traits
 from stages.packing.layout import PackingConfig
 
 OF_THE_RUN = ("shards", "shard_size")
@@ -43,9 +44,14 @@ class Dataset(Config):
     _name = field_validator("name")(plain_name)
 
     @property
+    def traits(self) -> Traits:
+        """What follows from its objective."""
+        return traits_of(self.objective)
+
+    @property
     def epochs_on_disk(self) -> int:
         """Epochs that are written out."""
-        return max(self.materialized_epochs, int(bool(traits_of(self.objective).written_for)))
+        return max(self.materialized_epochs, int(bool(self.traits.written_for)))
 
     @field_validator("objective", mode="before")
     @classmethod

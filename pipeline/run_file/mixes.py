@@ -19,8 +19,7 @@ from pipeline.run_file.dataset import Dataset
 from pipeline.run_file.source import Source
 from stages.mixing.config import DatasetMix, Mix, SourceMix
 from stages.objectives.kind import no_layout_of_its_own
-from stages.objectives.table import kind_of, traits_of
-from stages.objectives.traits import Objective
+from stages.objectives.table import kind_of
 
 
 def with_whole_mixes(content: Any) -> Any:
@@ -95,18 +94,16 @@ def require_possible_mixes(datasets: Sequence[Dataset], sources: Sequence[Source
             raise ValueError(f"{begin}.sources.{strangers[0]}: no such source; the run has {there}")
         _require_shares(begin, mix)
         _require_stage(begin, mix, [one.name for one in datasets[:place]])
-        if mix.interleave == "exact" and _pairs_documents(dataset.objective):
+        if mix.interleave == "exact" and _pairs_documents(dataset):
             raise ValueError(
                 f'{begin}.interleave = "exact": kind = {dataset.objective.kind!r} lays out whole shards'
                 ' together, so its rows cannot be dealt by source; leave interleave = "shuffle"'
             )
 
 
-def _pairs_documents(objective: Objective) -> bool:
+def _pairs_documents(dataset: Dataset) -> bool:
     """Say whether rows are cut at sentences, and may borrow from other documents of their shard."""
-    if not traits_of(objective).sentences:
-        return False
-    return kind_of(objective).lay_out is not no_layout_of_its_own
+    return dataset.traits.sentences and kind_of(dataset.objective).lay_out is not no_layout_of_its_own
 
 
 def _require_shares(begin: str, mix: DatasetMix) -> None:

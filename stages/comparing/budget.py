@@ -18,7 +18,6 @@ from stages.comparing.settings import CompareSettings
 from stages.errors import DataError
 from stages.loading.dataset import Batch, ShardDataset
 from stages.objectives.learning import LearningSettings
-from stages.objectives.table import traits_of
 from stages.seeding import MAX_EPOCHS
 from stages.store.drawn import read_drawn
 from stages.verify.examples import PAIR_LABELS, labelled_rows
@@ -95,7 +94,7 @@ def _whole(dataset: ShardDataset) -> int:
 
 def _epochs(dataset: ShardDataset) -> int:
     """Return how many epochs can be read: as many as stand on disk, where no other can be drawn."""
-    if not traits_of(dataset.objective).written_for:
+    if not dataset.reader.traits.written_for:
         return MAX_EPOCHS
     drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
     return 1 if drawn is None else drawn.epochs

@@ -21,7 +21,6 @@ from stages.continuing.settings import ContinueSettings
 from stages.errors import ConfigError, DataError
 from stages.loading.dataset import ShardDataset
 from stages.loading.masks import SelfAttention
-from stages.objectives.table import traits_of
 from stages.store.drawn import read_drawn
 from stages.verify.examples import labelled_rows
 from stages.verify.rows import LabelledRows, join_rows, take_rows
@@ -63,7 +62,7 @@ class TrainingStep:
 
 def why_not_causal(dataset: ShardDataset) -> str | None:
     """Say why a model that reads from left to right cannot learn from a dataset; None if it can."""
-    attention = traits_of(dataset.objective).attention
+    attention = dataset.reader.traits.attention
     if attention in _LEFT_TO_RIGHT:
         return None
     return (
@@ -163,7 +162,7 @@ def _blocks(stage: TrainingStage) -> Iterator[LabelledRows]:
 
 def _epochs(dataset: ShardDataset) -> int | None:
     """Return how many epochs can be read; None if any number can."""
-    if not traits_of(dataset.objective).written_for:
+    if not dataset.reader.traits.written_for:
         return None
     drawn = read_drawn(Path(dataset.folder), dataset=dataset.manifest.fingerprint)
     return 1 if drawn is None else drawn.epochs

@@ -20,7 +20,6 @@ from stages.export.columns import TOKENS, ColumnType, available_columns, exporte
 from stages.loading.dataset import open_dataset
 from stages.loading.split_reader import SplitReader
 from stages.objectives.rows import Columns
-from stages.objectives.table import traits_of
 from stages.ragged import Ragged, batches
 from stages.store.drawn import read_drawn
 from stages.store.manifest import LOSS_MASK, Manifest
@@ -124,12 +123,12 @@ class ExportSource:
     @property
     def has_sentences(self) -> bool:
         """Whether the dataset says where sentences end."""
-        return traits_of(self.reader.objective).sentences
+        return self.reader.traits.sentences
 
     @property
     def has_loss_mask(self) -> bool:
         """Whether the dataset says which tokens have a loss."""
-        return traits_of(self.reader.objective).loss_mask
+        return self.reader.traits.loss_mask
 
     def sentences(self, shard: int) -> Ragged | None:
         """Return after how many of its tokens each sentence of each document ends, if that is known."""
@@ -259,7 +258,7 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
     """
     dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
-    follow = drawn is None or not (drawn.generator or traits_of(dataset.objective).written_for)
+    follow = drawn is None or not (drawn.generator or dataset.reader.traits.written_for)
     return ExportSource(dataset.reader, epoch, "" if drawn is None or follow else drawn.fingerprint)
 
 

@@ -33,7 +33,7 @@ from stages.loading.mapped import (
 )
 from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
-from stages.objectives.table import read_objective, traits_of, widths_of
+from stages.objectives.table import read_objective, resolve
 from stages.objectives.traits import PAIRS, TARGETS
 from stages.objectives.whole_shard import WholeShard
 from stages.seeding import shard_field
@@ -104,9 +104,8 @@ class SplitReader:
         self._given = folder
         self.folder = folder.absolute()
         self.manifest = manifest
-        self.objective = read_objective(manifest.objective)
-        self.traits = traits_of(self.objective)
-        self.widths = widths_of(self.objective, manifest.seq_len)
+        known = resolve(read_objective(manifest.objective), manifest.seq_len)
+        self.objective, self.traits, self.widths = known.config, known.traits, known.widths
         self.vocabulary = vocabulary_for(folder, manifest)
         of_shards = [shard.rows for shard in manifest.shards]
         self.first_rows: NDArray[np.int64] = np.cumsum([0, *of_shards])

@@ -9,7 +9,7 @@ name or a class.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -104,6 +104,20 @@ class Documents:
     """Of the run."""
     group: int
     """The shard's group in the token store, which keys its draws."""
+
+    def take(self, chosen: NDArray[np.int64]) -> "Documents":
+        """Return some of the documents, in the order chosen."""
+        learned = None
+        if self.sections is not None and self.learned is not None:
+            flags = Ragged(self.sections.ptr, self.learned.astype(np.int64))
+            learned = flags.take(chosen).values.astype(np.bool_)
+        return replace(
+            self,
+            lengths=self.lengths[chosen],
+            sentences=None if self.sentences is None else self.sentences.take(chosen),
+            sections=None if self.sections is None else self.sections.take(chosen),
+            learned=learned,
+        )
 
 
 class LaidOut(NamedTuple):

@@ -5,7 +5,7 @@ components answer.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Annotated, Never, TypeVar, cast
 
@@ -64,32 +64,43 @@ def traits_of(objective: Objective) -> Traits:
     )
 
 
-def widths_of(objective: Objective, seq_len: int) -> Widths:
-    """Return how many tokens rows hold, on disk and as a trainer gets them.
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """An objective with what follows from it for rows of one length: asked for once, then passed on."""
+
+    config: Objective
+    kind: Kind[Objective] | None
+    """None of a composite: its components lay out and draw its rows."""
+    traits: Traits
+    widths: Widths
+    parts: tuple["Resolved", ...] = ()
+    """The components of a composite in their order; none if it is no composite."""
+    weights: tuple[float, ...] = ()
+    """How likely a document copy is to have each, in any unit."""
+
+    def component(self, hashed: int) -> int:
+        """Return the component that a document copy's hash, below 2**64, chooses; 0 without any."""
+        return choose_by_weight(hashed, self.weights) if self.parts else 0
+
+
+def resolve(objective: Objective, seq_len: int) -> Resolved:
+    """Return an objective with what follows from it for inputs of `seq_len` tokens.
 
     Raises:
         ConfigError: `seq_len` is too short for any row.
     """
-    each = component_widths(objective, seq_len)
-    if not each:
-        return kind_of(objective).widths(objective, seq_len)
-    return Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
+    traits, weighted = traits_of(objective), weighted_components(objective)
+    if not weighted:
+        kind = kind_of(objective)
+        return Resolved(objective, kind, traits, kind.widths(objective, seq_len))
+    parts = tuple(resolve(part.objective, seq_len) for part in weighted)
+    each = [part.widths for part in parts]
+    widths = Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
+    return Resolved(objective, None, traits, widths, parts, tuple(part.weight for part in weighted))
 
 
-def component_widths(objective: Objective, seq_len: int) -> tuple[Widths, ...]:
-    """Return the widths of the rows of each component; none if the objective is no composite."""
-    return tuple(widths_of(part, seq_len) for part in components_of(objective))
-
-
-def choose_component(hashed: int, objective: Objective) -> int:
-    """Return the component that a document copy's hash, below 2**64, chooses; 0 if there are none."""
-    parts = weighted_components(objective)
-    return choose_by_weight(hashed, tuple(part.weight for part in parts)) if parts else 0
-
-
-def needs_sentences(objective: Objective, packing: PackingConfig) -> bool:
+def needs_sentences(traits: Traits, packing: PackingConfig) -> bool:
     """Say whether rows can only be made by who knows where sentences end, to draw or to pack them."""
-    traits = traits_of(objective)
     return traits.sentences or (PACKINGS[packing.strategy].sentences and not traits.single)
 
 
@@ -126,18 +137,16 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
     Raises:
         ConfigError: the rows are too short, or need more sentinels than there are.
     """
-    widths_of(objective, seq_len)
-    parts = components_of(objective)
-    if parts:
-        for part in parts:
-            refuse_impossible(part, seq_len=seq_len, num_sentinels=num_sentinels)
-            _refuse_to_mix(parts[0], part)
+    known = resolve(objective, seq_len)
+    for part in known.parts:
+        refuse_impossible(part.config, seq_len=seq_len, num_sentinels=num_sentinels)
+        _refuse_to_mix(known.parts[0], part)
+    if known.kind is None:
         return
-    kind = kind_of(objective)
-    least = kind.least_row + traits_of(objective).growth
+    least = known.kind.least_row + known.traits.growth
     if seq_len < least:
         raise ConfigError(f"packing.seq_len = {seq_len}: rows of {objective.kind} need at least {least}")
-    kind.refuse(objective, seq_len, num_sentinels)
+    known.kind.refuse(objective, seq_len, num_sentinels)
 
 
 def refuse_begun_documents(objective: Objective) -> None:
@@ -173,13 +182,13 @@ def refuse_framed_rows(objective: Objective, *, seq_len: int, begun: bool) -> No
         )
 
 
-def _refuse_to_mix(first: Objective, other: Objective) -> None:
+def _refuse_to_mix(first: Resolved, other: Resolved) -> None:
     """Refuse components whose rows a trainer could not take as one batch."""
-    one, two = traits_of(first), traits_of(other)
+    one, two = first.traits, other.traits
     why = two.written_for
     if why:
         raise ConfigError(
-            f"components: {other.kind} with these settings is written out by epochs, for {why}; a"
+            f"components: {other.config.kind} with these settings is written out by epochs, for {why}; a"
             " mixture draws rows when they are read, so make it a dataset of its own"
         )
     if one.sections or two.sections:
@@ -191,8 +200,8 @@ def _refuse_to_mix(first: Objective, other: Objective) -> None:
         a, b = getattr(one, name), getattr(two, name)
         if a != b:
             raise ConfigError(
-                f"components: {first.kind} has {name} = {a!r}, but {other.kind} has {b!r}; a mixture"
-                " needs the same of all, so make datasets of their own"
+                f"components: {first.config.kind} has {name} = {a!r}, but {other.config.kind} has {b!r};"
+                " a mixture needs the same of all, so make datasets of their own"
             )
 
 

@@ -18,7 +18,6 @@ from stages.errors import TooFewLabelsError
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
 from stages.objectives.learning import LearningConfig, LearningSettings
-from stages.objectives.table import traits_of
 from stages.objectives.traits import PAIRS
 from stages.verify.contrast import STEPS as CONTRAST_STEPS
 from stages.verify.contrast import ContrastTrainer, Views, check_contrast
@@ -147,7 +146,7 @@ def check_dataset(  # of which four have defaults
         "settings": settings.model_dump(),
         "fingerprint": train.manifest.fingerprint,
     }
-    if traits_of(train.objective).label_convention == PAIRS:
+    if train.reader.traits.label_convention == PAIRS:
         if len(train) < _LEAST_VIEWS:
             reason = f"{len(train)} rows of views"
             return Checked({**about, "passed": True, "gates": [], "reason": reason}, None)
@@ -215,7 +214,7 @@ def _learn_labels(work: _Work, dataset: ShardDataset) -> tuple[Numbers, list[Gat
         "resume": asdict(resume),
         "pairs": _pairs(work),
     }
-    if settings.full and not reason and has_twin(traits_of(dataset.objective)):
+    if settings.full and not reason and has_twin(dataset.reader.traits):
         record["twin"], gates = _twin(work, learned, config)
         held += gates
     return to_json(record), held, practice

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from stages.errors import TooFewLabelsError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.learning import LearningSettings
-from stages.objectives.table import traits_of
 from stages.store.drawn import read_drawn
 from stages.verify.examples import labelled_rows
 from stages.verify.rows import PADDING, LabelledRows, count_labelled, cut_windows, join_rows, take_rows
@@ -104,7 +103,7 @@ def learning_slices(
 
 def _epochs(dataset: ShardDataset, settings: LearningSettings) -> int:
     """Return how many epochs with other masks there are, up to as many as are asked for."""
-    traits = traits_of(dataset.objective)
+    traits = dataset.reader.traits
     if traits.written_for:
         drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
         return min(math.ceil(settings.max_epochs), 1 if drawn is None else drawn.epochs)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from stages.loading.dataset import ShardDataset
 from stages.objectives.fim.config import fim_ids
 from stages.objectives.learning import LearningSettings
-from stages.objectives.table import traits_of
 from stages.objectives.traits import Traits
 from stages.verify.examples import labelled_rows
 from stages.verify.gates import Gate, at_most
@@ -67,7 +66,7 @@ def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) 
         length: of a window, as for `labelled_rows`.
     """
     rows = labelled_rows(dataset.batch(chosen), dataset.objective, dataset.vocabulary, length=length)
-    convention = traits_of(dataset.objective).label_convention
+    convention = dataset.reader.traits.label_convention
     there = rows.segment_ids != PADDING
     if convention == "unshifted":
         if rows.prefix_length is not None:
@@ -77,7 +76,7 @@ def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) 
         middle = getattr(dataset.objective, "loss", "all") == "middle"
         if middle or dataset.manifest.row_frame:  # tokens do not say where one begins, or was added
             there &= rows.labels != NO_LABEL
-        elif traits_of(dataset.objective).loss_mask:
+        elif dataset.reader.traits.loss_mask:
             there &= _stored(dataset, chosen, "loss_mask") == 1
         elif not getattr(dataset.objective, "train_on_sentinels", True):
             there &= ~np.isin(rows.input_ids, fim_ids(dataset.vocabulary)[:3])

@@ -27,7 +27,7 @@ from stages.objectives.fim.characters import Spelling
 from stages.objectives.material import Material
 from stages.objectives.rows import IGNORED, StoredRows, Widths
 from stages.objectives.span_corruption.config import SpanCorruption, span_lengths
-from stages.objectives.table import KINDS, component_widths, read_objective, traits_of
+from stages.objectives.table import KINDS, read_objective, resolve, traits_of
 from stages.objectives.ul2.kind import UL2, denoisers
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard
@@ -257,7 +257,7 @@ def test_the_lengths_of_the_page_of_objectives_are_the_codes() -> None:
     }
     found: dict[str, tuple[int, int]] = {}
     for config in (UL2(), UL2(preset="ul2r")):
-        widths = component_widths(config, 512)
+        widths = [part.widths for part in resolve(config, 512).parts]
         found |= {
             each.name: (w.stored, w.labels) for each, w in zip(denoisers(config), widths, strict=True)
         }

@@ -19,6 +19,7 @@ from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.records import CheckRecord, FoundIn
 from pipeline.steps.shard.make import ManifestWork, manifest_of
+from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import checks_of
@@ -27,7 +28,7 @@ from stages.config import Config, one_of
 from stages.errors import FormatError
 from stages.objectives import table
 from stages.objectives.clm.config import CausalLM
-from stages.objectives.table import KINDS, read_objective
+from stages.objectives.table import KINDS, read_objective, resolve
 from stages.objectives.traits import Objective
 from stages.packing.layout import PackingConfig
 from stages.store.manifest import Manifest
@@ -50,8 +51,8 @@ def workspace(reference: Path, tmp_path: Path) -> Workspace:
 
 def manifest_with(workspace: Workspace, objective: Any) -> Manifest:
     """Return the manifest that the run would write of an objective."""
-    work = ManifestWork("some", "train", (), objective, PACKING, SEED, 4096)
-    return manifest_of(workspace, work)
+    work = ManifestWork("some", "train", (), RowSettings(objective, PACKING, SEED), 4096)
+    return manifest_of(workspace, work, resolve(objective, PACKING.seq_len))
 
 
 @cache
@@ -81,7 +82,7 @@ def of_later(objective: Any, **changes: Any) -> Settings:
     packing: Any = extended(PackingConfig).model_validate(PACKING.model_dump())
     read: Any = read_objective({**content, **changes})
     assert packing.new_option is False
-    return Settings(read, packing, SEED, 0)
+    return Settings(RowSettings(read, packing, SEED), 0)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -139,7 +140,8 @@ def test_an_option_that_a_manifest_does_not_name_is_at_its_default(
     name: str, workspace: Workspace
 ) -> None:
     objective: Any = read_objective(OBJECTIVES[name])
-    manifest, settings = manifest_with(workspace, objective), Settings(objective, PACKING, SEED, 0)
+    manifest = manifest_with(workspace, objective)
+    settings = Settings(RowSettings(objective, PACKING, SEED), 0)
     looked_at = 0
     for place in places(manifest.objective):
         shorter = without(manifest.objective, place)

@@ -20,6 +20,7 @@ from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.draw.step import DrawWork, draw_rows, draw_shard, material_of
 from pipeline.steps.records import CheckRecord, FoundIn
 from pipeline.steps.shard.make import ShardCounts, ShardWork, make_shard
+from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings
@@ -168,9 +169,7 @@ class Copy:
             SPLIT,
             NUMBER,
             NUMBER,
-            objective=dataset.objective,
-            packing=material.run.packing_of(dataset),
-            seed=material.run.seed,
+            RowSettings(dataset.objective, material.run.packing_of(dataset), material.run.seed),
             vocab_size=self.manifest.vocab_size,
         )
         made = make_shard(workspace, work)
@@ -231,7 +230,8 @@ class Copy:
         """Return all that verify finds of the split and of the shards that were touched, or of all."""
         run, dataset = self.material.run, self.material.dataset(self.name)
         epochs = dataset.epochs_on_disk if self.written else 0
-        settings = Settings(dataset.objective, run.packing_of(dataset), run.seed, epochs, special_ids())
+        rows = RowSettings(dataset.objective, run.packing_of(dataset), run.seed)
+        settings = Settings(rows, epochs, special_ids())
         train, validation = self.material.train, self.material.validation
         checks = checks_of(
             self.name, settings, self.material.units, {"train": train, "validation": validation}

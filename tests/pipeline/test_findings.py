@@ -24,6 +24,7 @@ from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.draw.step import DrawnRecord, DrawnWork, DrawWork, make_drawn
 from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.tokenizer.load import SPELLED_OUT, load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit, units_of
@@ -43,7 +44,7 @@ from stages.store.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, read_
 from stages.tokenizer.markup import SpelledOut
 
 FOLDER = "datasets/clm/train"
-SETTINGS = Settings(CausalLM(), PackingConfig(seq_len=256, shards=2), 11, 0)
+SETTINGS = Settings(RowSettings(CausalLM(), PackingConfig(seq_len=256, shards=2), 11), 0)
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.records import CheckRecord
+from pipeline.steps.shard.merge import Copies
+from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import checks_of
@@ -142,7 +144,8 @@ def test_numbers_of_rows_that_are_not_those_of_the_shards_are_found(made: Path, 
     units = units_of(commits["ingest"][STEP_COMMIT].read(IngestRecord).units)
     shards = commits["split"][STEP_COMMIT].read(SplitRecord).shards
     file = file_of()
-    settings = Settings(CausalLM(), file.packing, file.seed, 1, interleave="exact", weights={})
+    rows = RowSettings(CausalLM(), file.packing, file.seed, interleave="exact")
+    settings = Settings(rows, 1, copies=Copies("clm", {}, file.seed))
     checks = {name: (check, of) for name, check, of in checks_of("clm", settings, units, shards)}
     check, of = checks["shard-train-00000"]
     folder, space = made / "datasets" / "clm" / "train", Workspace(made, tmp_path)

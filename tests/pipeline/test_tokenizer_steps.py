@@ -31,6 +31,7 @@ from pipeline.steps.decode import check as decode
 from pipeline.steps.decode import step as sample
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.records import FoundIn
+from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.split import choice as split
 from pipeline.steps.split.choice import HeldOut, ValidationChoice, choose_validation
 from pipeline.steps.tokenize.encode import TokenizeUnit
@@ -138,7 +139,7 @@ def findings(output: Path, folder: Path) -> list[FoundIn]:
         decode.check_texts(space, decode.DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False))
         for unit in every
     ]
-    settings = Settings(CausalLM(), PackingConfig(seq_len=256, shards=2), 11, 0)
+    settings = Settings(RowSettings(CausalLM(), PackingConfig(seq_len=256, shards=2), 11), 0)
     shards = [
         verify.check_shard(space, verify.ShardCheck(every, "clm", "train", number, number, 2, settings))
         for number in range(2)

@@ -34,7 +34,6 @@ from stages.objectives.electra.generated import Generate, load_generator, versio
 from stages.objectives.fim.characters import Spelling
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns
-from stages.objectives.table import traits_of
 from stages.objectives.vocabulary import Vocabulary
 from stages.store.arrays import array_writer
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, DrawnShard, write_drawn
@@ -242,7 +241,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    if not traits_of(scope.dataset.objective).written_for:
+    if not scope.dataset.traits.written_for:
         return Need(DRAWN)
     return Need(DRAWN + rows_need(scope) + LOGITS)
 

@@ -26,7 +26,6 @@ from stages.config import Config
 from stages.errors import ConfigError
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import columns_for
-from stages.objectives.table import traits_of
 from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen
 from stages.reading.kept_values import DEEPEST, MOST_BYTES
 from stages.reading.records import LanguageColumn, RawDocument
@@ -319,7 +318,7 @@ def require_learned_roles(sources: Sequence[Source], units: Iterable[CountedRole
 def unused_roles(scope: Scope) -> str | None:
     """Say that no dataset learns chosen turns alone, or None if one does or no source has dialogues."""
     chat = next((source for source in scope.file.sources if source.chat), None)
-    if chat is None or any(traits_of(one.objective).loss_mask for one in scope.file.datasets):
+    if chat is None or any(one.traits.loss_mask for one in scope.file.datasets):
         return None
     assert chat.chat is not None, "is a source with dialogues"
     chosen = f"learn = {json.dumps(chat.chat.learn)}"

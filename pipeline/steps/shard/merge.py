@@ -1,10 +1,11 @@
 """Merge: one group of the token store over all units, in the order of the documents' hashes.
 
 Ids stay where they are, in the units' mapped files; what is held is a few numbers a document. A mix
-says how many copies of each document there are; all copies are of the document's own group.
+says how many copies of each document there are; all copies are of the document's own group. What a shard
+lists of its documents is theirs too, however they are laid out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +16,15 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.names import COLUMNS, Names, read_rows
-from pipeline.steps.units import Unit, fixed_bytes, kept_of_all, open_unit, rows_of_bytes
-from stages.columns import kept_names
+from pipeline.steps.units import (
+    Unit,
+    fixed_bytes,
+    hex_strings,
+    kept_of_all,
+    open_unit,
+    rows_of_bytes,
+)
+from stages.columns import SHARD_DOCUMENTS, kept_names, with_kept
 from stages.identity import ID_BYTES
 from stages.ledger import Tally, tally_of
 from stages.mixing.placement import order_of
@@ -31,10 +39,13 @@ _NAMES = (*COLUMNS, "path")
 
 @dataclass(frozen=True)
 class Copies:
-    """Which copies of each document there are, and the seed that orders them."""
+    """Says which copies of each document a dataset with a mix has."""
 
-    intervals: Intervals
+    dataset: str
+    weights: Mapping[str, str]
+    """The field of each source that holds the weight of its documents."""
     seed: int
+    """Of the run, which orders them."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +64,11 @@ class MixFlow:
 class MergedGroup:
     """D documents of one group; of a mix, D copies of documents."""
 
+    number: int
+    """Of the group."""
+    units: tuple[Unit, ...]
     stores: tuple[TokenUnit, ...]
-    """The units."""
+    """Theirs."""
     unit: NDArray[np.int64]
     """(D,) which of them holds each document."""
     begin: NDArray[np.int64]
@@ -69,7 +83,7 @@ class MergedGroup:
     """(D,) its place among the documents of the group, unit by unit."""
     copy_number: NDArray[np.int32]
     """(D,) which copy of its document each is; 0 without a mix."""
-    mixed: "MixFlow"
+    mixed: MixFlow
     ranges: tuple[tuple[int, int], ...]
     """Of each unit, the documents that are of the group."""
     sentences: Ragged | None = None
@@ -127,21 +141,59 @@ class MergedGroup:
         )
         return flat
 
-    def own_names(self, folder: Path, units: Sequence[Unit]) -> Names:
-        """Return own ids, languages, paths and values of the records of the documents, by `row`.
+    def sources(self) -> tuple[list[str], NDArray[np.int64]]:
+        """Return the names of sources, ascending, and which of them each document is of: (D,)."""
+        names = sorted({unit.source for unit in self.units})
+        of_units = np.array([names.index(unit.source) for unit in self.units], np.int64)
+        return names, of_units[self.unit]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a shard's list of documents: of all units' records what goes along."""
+        return with_kept(SHARD_DOCUMENTS, kept_of_all(self.units))
+
+    def documents(self, scratch: Path) -> Iterator[pa.Table]:
+        """Return what a shard says of its documents, in tables whose names have some bytes together.
 
         Args:
-            folder: where they lie.
-            units: the stores'; each may have values of other fields, which are null in the rest.
+            scratch: where own ids, languages, paths and values of records lie meanwhile.
         """
-        every = kept_names(kept_of_all(units))
-        names = Names(folder, (*_NAMES, *every))
-        for unit, store, (first, last) in zip(units, self.stores, self.ranges, strict=True):
+        kept = kept_names(kept_of_all(self.units))
+        names = self._names(scratch, kept)
+        sources = [unit.source for unit in self.units]
+        of_unit = np.array([len(source.encode()) for source in sources], np.int64)
+        first = 0
+        for rows in names.blocks(self.row, beside=of_unit[self.unit]):
+            part = slice(first, first + len(rows))
+            first += len(rows)
+            yield pa.table(
+                {
+                    "doc": np.arange(part.start, part.stop, dtype=np.int32),
+                    "id": hex_strings(self.id[part]),
+                    "source": _of_units(self.unit[part], sources),
+                    "position": self.position[part],
+                    "copy": self.copy_number[part],
+                    "tokens": self.lengths[part],
+                    **{name: names.take(name, rows) for name in (*_NAMES, *kept)},
+                },
+                schema=self.schema,
+            )
+
+    def _names(self, folder: Path, kept: Sequence[str]) -> Names:
+        """Return the names of the documents, by `row`; of other units, values of records are null."""
+        names = Names(folder, (*_NAMES, *kept))
+        for unit, store, (first, last) in zip(self.units, self.stores, self.ranges, strict=True):
             columns = (*_NAMES, *kept_names(unit.keep_columns))
             for table in read_rows(store.folder / "documents.parquet", columns, first, last):
-                names.add(_with_nulls(table, every))
+                names.add(_with_nulls(table, kept))
         names.finish()
         return names
+
+
+def _of_units(numbers: NDArray[np.int64], values: Sequence[str]) -> pa.Array:
+    """Return for each document what is said of its unit: (D,) strings."""
+    owners = pa.array(numbers.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(owners, pa.array(values, pa.string())).cast(pa.string())
 
 
 def _with_nulls(table: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -221,9 +273,11 @@ def merge_group(
         with_sections: whether to read where sections end, and which are learned.
         copies: which copies of each document there are; None: each document once.
     """
-    held = _Columns()
+    held, intervals = _Columns(), None
+    if copies is not None:
+        intervals = Intervals.read(workspace, copies.dataset, copies.weights)
     for unit in units:
-        held.add(workspace, unit, group, None if copies is None else copies.intervals)
+        held.add(workspace, unit, group, intervals)
         if with_sentences:
             first, last = held.ranges[-1]
             held.sentences.append(read_ends(workspace.path(unit.sentences), first, last))
@@ -235,6 +289,8 @@ def merge_group(
     order = np.lexsort((numbers, halves[:, 1], halves[:, 0], orders))
     rows = rows[order]
     return MergedGroup(
+        group,
+        tuple(units),
         tuple(held.stores),
         np.concatenate(held.owners)[rows],
         np.concatenate(held.begins)[rows],

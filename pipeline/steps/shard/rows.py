@@ -6,185 +6,178 @@
 Within each of these, the documents of one component of a mixture are laid out together.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.steps.shard.frames import Framed, framed
 from pipeline.steps.shard.merge import MergedGroup
-from pipeline.steps.units import Unit, rows_of_bytes
+from pipeline.steps.units import rows_of_bytes
 from stages.mixing.placement import component_hash
 from stages.objectives.kind import Documents, LaidOut
-from stages.objectives.rows import Widths
-from stages.objectives.table import (
-    choose_component,
-    component_widths,
-    kind_of,
-    traits_of,
-    widths_of,
-)
+from stages.objectives.table import Resolved
 from stages.objectives.traits import Objective
 from stages.packing.interleave import class_counts, dealt_order
 from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
-from stages.packing.row_frames import begins_of, pack_closed
+from stages.packing.row_frames import begins_of, frame_rows, framed_prompts, own_layout, pack_closed
+from stages.packing.sections import prompt_lengths
 from stages.packing.single import pack_single
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged
 from stages.seeding import Key, Tag, permutation
-from stages.store.manifest import OBJECTIVE_ID
+from stages.store.manifest import ADDED_END, OBJECTIVE_ID, PROMPT
 
 Interleave = Literal["shuffle", "exact"]
 
 
-class Packed(Framed, Protocol):
-    """Work on the rows of a shard."""
+@dataclass(frozen=True)
+class RowSettings:
+    """What a run says of the rows of a split."""
 
-    @property
-    def units(self) -> Sequence[Unit]:
-        """Of the token store."""
-
-    @property
-    def group(self) -> int:
-        """The shard's group there."""
-
-    @property
-    def objective(self) -> Objective:
-        """Says how documents are laid out."""
-
-    @property
-    def packing(self) -> PackingConfig:
-        """Likewise."""
-
-    @property
-    def seed(self) -> int:
-        """Of the run."""
-
-    @property
-    def interleave(self) -> Interleave:
-        """How sources lie in the order of rows."""
+    objective: Objective
+    packing: PackingConfig
+    seed: int
+    row_frame: Mapping[str, int] | None = None
+    """The ids around each row, by side."""
+    interleave: Interleave = "shuffle"
+    """How sources lie in the order of rows."""
 
 
-def lay_out(group: MergedGroup, work: Packed) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
-    """Return the layout of a shard in its order, and what else is laid out of each row, by name."""
-    names, sources = sources_of(group, work.units)
-    exact = work.interleave == "exact"
-    layout, by_row = _by_source(group, work, sources) if exact else _all(group, work)
-    if work.row_frame is not None:
-        stored = widths_of(work.objective, work.packing.seq_len).stored
-        layout, by_row = framed(layout, by_row, group.lengths, work.row_frame, row_length=stored)
-    order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
+@dataclass(frozen=True)
+class LaidRows:
+    """The rows of a shard in their order."""
+
+    layout: Layout
+    columns: Mapping[str, NDArray[np.generic]]
+    """What else is stored of each row, by name: (R,) each."""
+    by_source: Mapping[str, tuple[int, ...]] | None
+    """Of each source, how many rows it has by how full they are; None unless rows are dealt."""
+    begins: int
+    """Ids of a frame before each row: 0 or 1."""
+
+    @cached_property
+    def own(self) -> Layout:
+        """The layout without the frames of its rows, if they have any."""
+        added = self.columns.get(ADDED_END)
+        if added is None:
+            return self.layout
+        return own_layout(self.layout, added.astype(np.int64), begins=self.begins)
+
+    def prompts(self, sections: Ragged) -> NDArray[np.int32]:
+        """Return how many tokens of each segment stand before its document's target: (S,) int32.
+
+        Args:
+            sections: of each document, after how many of its tokens each ends.
+        """
+        prompts = prompt_lengths(self.own, sections)
+        return framed_prompts(prompts, self.own.row_ptr[:-1], begins=self.begins)
+
+
+def lay_out(group: MergedGroup, settings: RowSettings, known: Resolved) -> LaidRows:
+    """Return the rows of a shard in their order, laid out as its objective has it."""
+    names, sources = group.sources()
+    begins, exact = begins_of(settings.row_frame), settings.interleave == "exact"
+    laid = _Packer(settings, known, begins).rows_of(group, sources if exact else None)
+    if settings.row_frame is not None:
+        laid = _framed(laid, group.lengths, begins=begins, row_length=known.widths.stored)
+    order = permutation(Key(settings.seed, 0, group.number, Tag.ROW_ORDER), laid.layout.num_rows)
+    by_source = None
     if exact:
-        order = dealt_order(order, *class_counts(layout, sources, num_sources=len(names)))
-    return shuffle_rows(layout, order), {name: column[order] for name, column in by_row.items()}
+        classes, counts = class_counts(laid.layout, sources, num_sources=len(names))
+        order = dealt_order(order, classes, counts)
+        of_names = zip(names, counts.tolist(), strict=True)
+        by_source = {name: tuple(rows) for name, rows in of_names if any(rows)}
+    columns = {name: column[order] for name, column in laid.columns.items()}
+    return LaidRows(shuffle_rows(laid.layout, order), columns, by_source, begins)
 
 
-def sources_of(group: MergedGroup, units: Sequence[Unit]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names of sources, ascending, and which of them each document is of: (D,)."""
-    names = sorted({unit.source for unit in units})
-    of_units = np.array([names.index(unit.source) for unit in units], np.int64)
-    return names, of_units[group.unit]
+@dataclass(frozen=True)
+class _Packer:
+    """Lays documents into rows that have room for their frames."""
 
+    settings: RowSettings
+    known: Resolved
+    begins: int
+    """Ids of a frame before each row."""
 
-def source_rows(layout: Layout, group: MergedGroup, units: Sequence[Unit]) -> dict[str, tuple[int, ...]]:
-    """Return how many rows each source has, by how full they are, as the manifest says it."""
-    names, sources = sources_of(group, units)
-    _, counts = class_counts(layout, sources, num_sources=len(names))
-    return {name: tuple(rows) for name, rows in zip(names, counts.tolist(), strict=True) if any(rows)}
+    def rows_of(self, group: MergedGroup, sources: NDArray[np.int64] | None) -> LaidOut:
+        """Lay out the documents of a group: together, or those of each source in rows of their own.
 
-
-def _all(group: MergedGroup, work: Packed) -> LaidOut:
-    """Lay out all documents together."""
-    documents = Documents(
-        group.lengths, group.sentences, group.sections, group.learned, work.seed, work.group
-    )
-    return _layout(documents, _components(group, work), work)
-
-
-def _by_source(group: MergedGroup, work: Packed, sources: NDArray[np.int64]) -> LaidOut:
-    """Lay out the documents of each source in rows of their own, one source after the other."""
-    components = _components(group, work)
-    members = [np.flatnonzero(sources == source) for source in np.unique(sources).tolist()]
-    if len(members) < 2:  # noqa: PLR2004  # one source, or no document at all
-        return _all(group, work)
-    parts = [_layout(_some(group, some, work), components[some], work) for some in members]
-    layouts = [part.layout for part in parts]
-    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
-    return LaidOut(stack_layouts(layouts, members, row_length=layouts[0].row_length), columns)
-
-
-def _some(group: MergedGroup, members: NDArray[np.int64], work: Packed) -> Documents:
-    """Return some documents of a group."""
-    learned = None
-    if group.sections is not None and group.learned is not None:
-        flags = Ragged(group.sections.ptr, group.learned.astype(np.int64))
-        learned = flags.take(members).values.astype(np.bool_)
-    return Documents(
-        group.lengths[members],
-        None if group.sentences is None else group.sentences.take(members),
-        None if group.sections is None else group.sections.take(members),
-        learned,
-        work.seed,
-        work.group,
-    )
-
-
-def _components(group: MergedGroup, work: Packed) -> NDArray[np.int64]:
-    """Return the component of each document, (D,): 0 if the objective is no mixture."""
-    if not component_widths(work.objective, work.packing.seq_len):
-        return np.zeros(len(group.lengths), np.int64)
-    chosen = [
-        choose_component(component_hash(row, work.seed, copy=copy), work.objective)
-        for row, copy in zip(rows_of_bytes(group.id), group.copy_number.tolist(), strict=True)
-    ]
-    return np.array(chosen, np.int64)
-
-
-def _layout(documents: Documents, components: NDArray[np.int64], work: Packed) -> LaidOut:
-    """Lay documents into rows as the objective wants them; give what else is laid out of each row.
-
-    The documents of one component of a mixture are packed together.
-    """
-    begins = begins_of(work.row_frame)
-    widths, *parts = (
-        replace(each, stored=each.stored - begins)
-        for each in (
-            widths_of(work.objective, work.packing.seq_len),
-            *component_widths(work.objective, work.packing.seq_len),
+        Args:
+            group: the documents.
+            sources: (D,) the source of each; None: together.
+        """
+        documents = Documents(
+            group.lengths,
+            group.sentences,
+            group.sections,
+            group.learned,
+            self.settings.seed,
+            group.number,
         )
-    )
-    lengths, sentences = documents.lengths, documents.sentences
-    if not parts:
-        own = kind_of(work.objective).lay_out(documents, work.objective, widths)
-        return own or LaidOut(_pack(lengths, sentences, work, widths.stored), {})
-    return _by_component(documents, components, work, widths, parts)
+        components = self._components(group)
+        of = [] if sources is None else np.unique(sources).tolist()
+        if len(of) < 2:  # noqa: PLR2004  # one source, or no document at all
+            return self._laid(documents, components)
+        members = [np.flatnonzero(sources == source) for source in of]
+        parts = [self._laid(documents.take(some), components[some]) for some in members]
+        layouts = [part.layout for part in parts]
+        columns = {
+            name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
+        }
+        return LaidOut(stack_layouts(layouts, members, row_length=layouts[0].row_length), columns)
+
+    def _components(self, group: MergedGroup) -> NDArray[np.int64]:
+        """Return the component of each document, (D,): 0 if the objective is no mixture."""
+        if not self.known.parts:
+            return np.zeros(len(group.lengths), np.int64)
+        hashes = (
+            component_hash(row, self.settings.seed, copy=copy)
+            for row, copy in zip(rows_of_bytes(group.id), group.copy_number.tolist(), strict=True)
+        )
+        return np.array([self.known.component(hashed) for hashed in hashes], np.int64)
+
+    def _laid(self, documents: Documents, components: NDArray[np.int64]) -> LaidOut:
+        """Lay documents into rows as the objective wants them; those of one component together."""
+        known = self.known
+        widths = replace(known.widths, stored=known.widths.stored - self.begins)
+        if known.kind is not None:
+            own = known.kind.lay_out(documents, known.config, widths)
+            return own or LaidOut(self._packed(documents, widths.stored), {})
+        members = [np.flatnonzero(components == number) for number in range(len(known.parts))]
+        layouts = [
+            self._packed(documents.take(some), part.widths.stored - self.begins)
+            for some, part in zip(members, known.parts, strict=True)
+        ]
+        rows = [layout.num_rows for layout in layouts]
+        layout = stack_layouts(layouts, members, row_length=widths.stored)
+        return LaidOut(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(rows), dtype=np.uint8), rows)})
+
+    def _packed(self, documents: Documents, row_length: int) -> Layout:
+        lengths, sentences, traits = documents.lengths, documents.sentences, self.known.traits
+        if traits.single:
+            return pack_single(lengths, row_length=row_length)
+        pack = PACKINGS[self.settings.packing.strategy].packer()
+        if self.settings.row_frame is not None:
+            return pack_closed(pack, lengths, row_length=row_length, sentences=sentences)
+        return pack(lengths, row_length=row_length, growth=traits.growth, sentences=sentences)
 
 
-def _by_component(
-    documents: Documents,
-    components: NDArray[np.int64],
-    work: Packed,
-    widths: Widths,
-    parts: Sequence[Widths],
-) -> LaidOut:
-    lengths, sentences = documents.lengths, documents.sentences
-    members = [np.flatnonzero(components == number) for number in range(len(parts))]
-    layouts = [
-        _pack(lengths[some], None if sentences is None else sentences.take(some), work, part.stored)
-        for some, part in zip(members, parts, strict=True)
-    ]
-    rows = [layout.num_rows for layout in layouts]
-    layout = stack_layouts(layouts, members, row_length=widths.stored)
-    return LaidOut(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(parts), dtype=np.uint8), rows)})
+def _framed(laid: LaidOut, lengths: NDArray[np.int64], *, begins: int, row_length: int) -> LaidOut:
+    """Return rows with their frames, and what else is stored of each; prompts show what begins a row.
 
-
-def _pack(lengths: NDArray[np.int64], sentences: Ragged | None, work: Packed, row_length: int) -> Layout:
-    traits = traits_of(work.objective)
-    if traits.single:
-        return pack_single(lengths, row_length=row_length)
-    pack = PACKINGS[work.packing.strategy].packer()
-    if work.row_frame is not None:
-        return pack_closed(pack, lengths, row_length=row_length, sentences=sentences)
-    return pack(lengths, row_length=row_length, growth=traits.growth, sentences=sentences)
+    Args:
+        laid: documents, with room for the frames.
+        lengths: (D,) tokens of each document.
+        begins: ids before each row.
+        row_length: tokens in a row.
+    """
+    rows, added = frame_rows(laid.layout, lengths, row_length=row_length, begins=begins)
+    columns = {**laid.columns, ADDED_END: added}
+    if PROMPT in columns:
+        prompts = columns[PROMPT].astype(np.int32)
+        columns[PROMPT] = framed_prompts(prompts, np.arange(len(prompts)), begins=begins)
+    return LaidOut(rows, columns)

@@ -27,7 +27,8 @@ from pipeline.steps.shard.make import (
     make_manifest,
     make_shard,
 )
-from pipeline.steps.shard.rows import Interleave
+from pipeline.steps.shard.merge import Copies
+from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -35,7 +36,7 @@ from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import from_hex
 from stages.ledger import Flow, tally_of
 from stages.mixing.placement import MAX_DOCUMENTS
-from stages.objectives.table import needs_sentences, traits_of
+from stages.objectives.table import needs_sentences
 from stages.tokenizer.framing import row_frame, trained_ids
 
 
@@ -75,7 +76,7 @@ class DatasetRecord(StepRecord):
 
 def _reads(scope: Scope) -> Sequence[str]:
     read = [TOKENIZE.name]
-    if needs_sentences(scope.dataset.objective, scope.file.packing_of(scope.dataset)):
+    if needs_sentences(scope.dataset.traits, scope.file.packing_of(scope.dataset)):
         read.append(SENTENCES.name)
     if scope.file.replays:
         read.append(REPLAY.name)
@@ -85,19 +86,31 @@ def _reads(scope: Scope) -> Sequence[str]:
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
+    rows = rows_of(scope)
     return {
-        "objective": scope.dataset.objective,
-        "packing": scope.file.packing_of(scope.dataset),
-        "seed": scope.file.seed,
-        **({} if (frame := row_frame_of(scope)) is None else {"row_frame": frame}),
-        **({} if (interleave := interleave_of(scope)) == "shuffle" else {"interleave": interleave}),
+        "objective": rows.objective,
+        "packing": rows.packing,
+        "seed": rows.seed,
+        **({} if rows.row_frame is None else {"row_frame": rows.row_frame}),
+        **({} if rows.interleave == "shuffle" else {"interleave": rows.interleave}),
     }
 
 
-def interleave_of(scope: Scope, split: str = "train") -> Interleave:
-    """Return how sources lie in the order of a split's rows; those held out have no mix."""
-    mix = scope.file.mix_of(scope.dataset)
-    return "shuffle" if mix is None or split != "train" else mix.interleave
+def rows_of(scope: Scope, split: str = "train") -> RowSettings:
+    """Return what a run says of the rows of a split; those held out have no mix."""
+    file, dataset = scope.file, scope.dataset
+    mix = file.mix_of(dataset)
+    interleave = "shuffle" if mix is None or split != "train" else mix.interleave
+    packing = file.packing_of(dataset)
+    return RowSettings(dataset.objective, packing, file.seed, row_frame_of(scope), interleave)
+
+
+def copies_of(scope: Scope, split: str = "train") -> Copies | None:
+    """Return which copies of documents a split has; None if each document once."""
+    file, dataset = scope.file, scope.dataset
+    if split != "train" or file.mix_of(dataset) is None:
+        return None
+    return Copies(dataset.name, weights_of(file), file.seed)
 
 
 def row_frame_of(scope: Scope) -> dict[str, int] | None:
@@ -115,7 +128,7 @@ def rows_need(scope: Scope, documents: int = MAX_DOCUMENTS) -> int:
         scope: of the dataset.
         documents: that the shard lists, at the most.
     """
-    sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
+    sections = SECTION_ROW * bool(scope.dataset.traits.sections)
     kept = {column for source in scope.file.sources for column in source.keep_columns}
     kept |= set(replayed_columns(scope.replayed))
     return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * documents + TABLE_BYTES
@@ -141,11 +154,9 @@ def _need(scope: Scope) -> Need:
 
 
 def _work(job: Job) -> Work[DatasetRecord]:
-    file, dataset = job.file, job.scope.dataset
-    units, shards = token_units(job), job.records.of(SPLIT).shards
-    packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
-    firsts, frame = {"train": 0, "validation": shards["train"]}, row_frame_of(job.scope)
-    weights = None if file.mix_of(dataset) is None else weights_of(file)
+    dataset, shards = job.scope.dataset, job.records.of(SPLIT).shards
+    units, vocab_size = token_units(job), job.records.of(TOKENIZER).vocab_size
+    firsts = {"train": 0, "validation": shards["train"]}
     work = {
         f"{split}-{number:05d}": ShardWork(
             units=units,
@@ -153,13 +164,9 @@ def _work(job: Job) -> Work[DatasetRecord]:
             split=split,
             number=number,
             group=first + number,
-            objective=dataset.objective,
-            packing=packing,
-            seed=file.seed,
+            rows=rows_of(job.scope, split),
             vocab_size=vocab_size,
-            row_frame=frame,
-            interleave=interleave_of(job.scope, split),
-            weights=weights if split == "train" else None,
+            copies=copies_of(job.scope, split),
         )
         for split, first in firsts.items()
         for number in range(shards[split])
@@ -171,18 +178,8 @@ def _work(job: Job) -> Work[DatasetRecord]:
     for split in firsts:
         made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == split)
         if made:
-            manifest = ManifestWork(
-                dataset=dataset.name,
-                split=split,
-                shards=made,
-                objective=dataset.objective,
-                packing=packing,
-                seed=file.seed,
-                vocab_size=vocab_size,
-                row_frame=frame,
-                interleave=interleave_of(job.scope, split),
-                generation=job.scope.generation,
-            )
+            rows, generation = rows_of(job.scope, split), job.scope.generation
+            manifest = ManifestWork(dataset.name, split, made, rows, vocab_size, generation)
             task = job.task(f"manifest-{split}", make_manifest, manifest)
             signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)
             splits[split] = signed[task.unit].read(ManifestRecord)

@@ -20,10 +20,8 @@ from pipeline.engine.tasks import Function, Workspace
 from pipeline.steps.mix.choose import MixChoice
 from pipeline.steps.mix.step import check_mix
 from pipeline.steps.records import CheckRecord, found_in, unreadable
-from pipeline.steps.shard.frames import own_of, segment_prompts
-from pipeline.steps.shard.make import ShardWork, copies_taken
 from pipeline.steps.shard.merge import Copies, MergedGroup, merge_group
-from pipeline.steps.shard.rows import lay_out, sources_of
+from pipeline.steps.shard.rows import RowSettings, lay_out
 from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.units import Unit
 from pipeline.steps.verify.columns import DrawnCheck, check_columns
@@ -34,7 +32,7 @@ from stages.errors import DataError, FormatError
 from stages.findings import Finding
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.table import needs_sentences, read_objective, traits_of
+from stages.objectives.table import needs_sentences, read_objective, resolve, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
 from stages.store.manifest import (
@@ -94,10 +92,10 @@ class ShardCheck:
         """The split's folder."""
         return f"datasets/{self.dataset}/{self.split}"
 
-    def copies(self, workspace: Workspace) -> Copies | None:
-        """Return which copies of documents belong here; None if each stands once."""
-        weights = self.settings.weights if self.split == "train" else None
-        return copies_taken(workspace, self.dataset, weights, self.settings.seed)
+    @property
+    def copies(self) -> Copies | None:
+        """Which copies of documents belong here; None if each stands once."""
+        return self.settings.copies if self.split == "train" else None
 
 
 @dataclass(frozen=True)
@@ -147,11 +145,12 @@ def check_split(workspace: Workspace, work: SplitCheck) -> SplitChecked:
     try:
         manifest = read_manifest(workspace.path(work.folder))
         objective = read_objective(manifest.objective)
+        traits = traits_of(objective)
     except FormatError as error:
         return SplitChecked(findings=found_in([*strays, (name, Finding("manifest", str(error)))]))
     findings = []
     for key in ("label_convention", "attention"):
-        declared, known = getattr(manifest, key), getattr(traits_of(objective), key)
+        declared, known = getattr(manifest, key), getattr(traits, key)
         if declared != known:
             findings.append(Finding(key, f"declares {declared!r}, but {objective.kind} has {known!r}"))
     if len(manifest.shards) != work.shards:
@@ -159,7 +158,7 @@ def check_split(workspace: Workspace, work: SplitCheck) -> SplitChecked:
     if manifest.totals != sum_totals(manifest.shards):
         findings.append(Finding("totals", "totals are not the sums over the shards"))
     found = [*strays, *((name, finding) for finding in findings)]
-    found += check_split_files(workspace, work.folder, manifest, work.settings.objective)
+    found += check_split_files(workspace, work.folder, manifest, traits_of(work.settings.rows.objective))
     found += check_settings(workspace, work.folder, manifest, work.settings)
     found += check_files(workspace, work.folder, manifest.tables)
     return SplitChecked(findings=found_in(found), fingerprint=manifest.fingerprint)
@@ -186,9 +185,9 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
             workspace,
             work.units,
             work.group,
-            with_sentences=needs_sentences(work.settings.objective, work.settings.packing),
+            with_sentences=needs_sentences(traits, work.settings.rows.packing),
             with_sections=bool(traits.sections),
-            copies=work.copies(workspace),
+            copies=work.copies,
         )
     except (DataError, OSError, pa.ArrowException) as error:
         return ShardChecked(findings=found_in([*findings, (place, unreadable(error))]))
@@ -199,7 +198,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
         findings += _losses(place, mapped, group)
         findings += _sources(work, shard, mapped, group)
     if not findings:
-        findings += _laid_out(place, work, manifest, mapped, group)
+        findings += _laid_out(place, manifest, mapped, group)
     if shard.documents != len(group.lengths):
         message = f"the manifest says {shard.documents:,}, but {len(group.lengths):,} belong here"
         findings.append((place, Finding("documents", message)))
@@ -209,7 +208,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     findings += ((place, finding) for finding in _conserved(shard, mapped, manifest, group))
     counts = None
     if not findings:
-        mixed = work.settings.weights is not None and work.split == "train"
+        mixed = work.copies is not None
         counts = count_shard(workspace.path(work.folder), work.number, mapped, manifest, mixed=mixed)
     return ShardChecked(
         findings=found_in(findings),
@@ -245,14 +244,14 @@ def _documents(
     """The shard lists the documents that hash to it, in their order."""
     key = f"{place}/documents.parquet"
     with workspace.scratch() as scratch:
-        found = check_documents(workspace.path(key), schema, group, units=work.units, scratch=scratch)
+        found = check_documents(workspace.path(key), schema, group, scratch=scratch)
         try:
             for finding in found:
                 yield key, finding
         except (OSError, pa.ArrowException) as error:
             yield key, Finding("readable", str(error))
     strangers = sum(
-        shard_of(row.tobytes(), work.settings.seed, copy=COPY, shards=work.shards) != work.number
+        shard_of(row.tobytes(), work.settings.rows.seed, copy=COPY, shards=work.shards) != work.number
         for row in group.id
     )
     if strangers:
@@ -327,7 +326,7 @@ def _sources(
     """Rows that are dealt are of one source each, as many of each as the manifest says."""
     if shard.source_rows is None:
         return
-    names, sources = sources_of(group, work.units)
+    names, sources = group.sources()
     found = check_source_rows(
         mapped.segments,
         shard.source_rows,
@@ -339,31 +338,25 @@ def _sources(
 
 
 def _laid_out(
-    place: str, work: ShardCheck, manifest: Manifest, mapped: MappedShard, group: MergedGroup
+    place: str, manifest: Manifest, mapped: MappedShard, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
     """Rows, and what is laid out of each, are what objective, packing and seed of the manifest give."""
     if manifest.packing not in {strategy.value for strategy in Strategy}:
         return  # check_split says so
-    packing = PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing))
-    meant = ShardWork(
-        work.units,
-        work.dataset,
-        work.split,
-        work.number,
-        work.group,
-        objective=read_objective(manifest.objective),
-        packing=packing,
-        seed=manifest.seed,
-        vocab_size=manifest.vocab_size,
-        row_frame=manifest.row_frame,
-        interleave=manifest.interleave,
+    meant = RowSettings(
+        read_objective(manifest.objective),
+        PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing)),
+        manifest.seed,
+        manifest.row_frame,
+        manifest.interleave,
     )
-    layout, by_row = lay_out(group, meant)
-    same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())
-    same &= all(np.array_equal(part, mapped.columns[name]) for name, part in by_row.items())
+    rows = lay_out(group, meant, resolve(meant.objective, manifest.seq_len))
+    same = all(
+        np.array_equal(getattr(rows.layout, name), part) for name, part in mapped.segments.items()
+    )
+    same &= all(np.array_equal(part, mapped.columns[name]) for name, part in rows.columns.items())
     if mapped.segment_prompt is not None and group.sections is not None:
-        own = own_of(layout, by_row, meant)
-        same &= np.array_equal(mapped.segment_prompt, segment_prompts(own, group.sections, meant))
+        same &= np.array_equal(mapped.segment_prompt, rows.prompts(group.sections))
     if not same:
         message = "segments, their rows or what is laid out of a row are not as the run lays them out"
         yield f"{place}/segments", Finding("layout", message)

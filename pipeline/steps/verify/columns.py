@@ -21,7 +21,6 @@ from stages.objectives.electra.config import Generator
 from stages.objectives.laws.shown import ShardContext, ShownRows
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns
-from stages.objectives.table import traits_of
 from stages.pieces import pieces_of
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, drawn_dtype, read_drawn
@@ -75,7 +74,7 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
             yield f"{work.folder}/{DRAWN_NAME}", Finding("columns", wrong)
             return
         found = list(_columns(dataset, work.number, drawn, material))
-        if drawn is not None and not traits_of(dataset.objective).model:
+        if drawn is not None and not dataset.reader.traits.model:
             of_shards = [shard.rows for shard in dataset.manifest.shards]
             written = DrawnEpochs(folder, drawn, rows=of_shards, check=False)
             found += check_drawn(written, reader, work.number, material)
@@ -110,7 +109,7 @@ def _columns(
     epochs = labels.num_epochs(dataset.objective)
     if material is not None:
         written = 0 if drawn is None else drawn.epochs
-        epochs = written if traits_of(dataset.objective).model else min(epochs, written)
+        epochs = written if dataset.reader.traits.model else min(epochs, written)
         if not written:
             yield Finding("drawn", "no epoch stands on disk, and none can be drawn")
     yield from labels.label_findings(
@@ -228,7 +227,7 @@ def _form(column: tuple[str, tuple[int, ...]] | None) -> str:
 def _no_rows(reader: SplitReader, number: int, material: Material | None) -> Columns:
     """Return the columns of no row; those that a model draws are the same without it."""
     objective, nothing = reader.objective, np.arange(0)
-    if not traits_of(objective).model:
+    if not reader.traits.model:
         return draw_rows(reader, number, nothing, 0, material)
     alone = objective.model_copy(update={"generator": Generator.UNIFORM, "model": None})
     stored = reader.stored(number, nothing, 0)

@@ -14,8 +14,7 @@ from pipeline.steps.draw.step import DrawWork
 from pipeline.steps.shard.make import EPOCH_FOLDER
 from stages.errors import FormatError
 from stages.findings import Finding
-from stages.objectives.table import traits_of
-from stages.objectives.traits import Objective
+from stages.objectives.traits import Traits
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
 from stages.store.folders import entries, walk
@@ -70,9 +69,7 @@ def check_dataset(workspace: Workspace, dataset: str, splits: Collection[str]) -
     yield from _unknown(workspace, folder, splits)
 
 
-def check_split_files(
-    workspace: Workspace, folder: str, manifest: Manifest, objective: Objective
-) -> Named:
+def check_split_files(workspace: Workspace, folder: str, manifest: Manifest, traits: Traits) -> Named:
     """Hold the manifests of a split to the documented names, and the split to what they name.
 
     What is in the folder of a shard is left to `check_names`.
@@ -81,9 +78,9 @@ def check_split_files(
         workspace: where the run is.
         folder: the split's.
         manifest: its dataset.json.
-        objective: that the run file gives the dataset.
+        traits: of the objective that the run file gives the dataset.
     """
-    yield from _documented(folder, manifest, objective)
+    yield from _documented(folder, manifest, traits)
     try:
         drawn = read_drawn(workspace.path(folder), dataset=manifest.fingerprint)
     except FormatError:  # the check of epochs says so
@@ -147,9 +144,9 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(names[:_LISTED])}{more}"
 
 
-def _documented(folder: str, manifest: Manifest, objective: Objective) -> Named:
+def _documented(folder: str, manifest: Manifest, traits: Traits) -> Named:
     """The shards are the folders of the format, in order, each of the files that the objective has."""
-    place, wanted = f"{folder}/{MANIFEST_NAME}", _files_of(manifest, objective)
+    place, wanted = f"{folder}/{MANIFEST_NAME}", _files_of(manifest, traits)
     for number, shard in enumerate(manifest.shards):
         path = f"{EPOCH_FOLDER}/{number:05d}"
         if shard.path != path:
@@ -180,9 +177,8 @@ def _other_files(path: str, found: Collection[str], wanted: Collection[str]) -> 
     return Finding("files", f"{path}: {' and '.join(said)}, other files than the format has")
 
 
-def _files_of(manifest: Manifest, objective: Objective) -> set[str]:
+def _files_of(manifest: Manifest, traits: Traits) -> set[str]:
     """Return the names of the files of a shard."""
-    traits = traits_of(objective)
     names = {"documents.parquet", *(f"segments/{name}.npy" for name in SEGMENT_COLUMNS)}
     names |= {f"{name}.npy" for name in manifest.columns}
     names |= {f"{SENTENCES}/ptr.npy", f"{SENTENCES}/ends.npy"} if traits.sentences else set()

@@ -5,7 +5,7 @@ tokenizer, and the token store, which `decode` has looked through.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import read_rows
-from pipeline.steps.shard.frames import documents_of, shard_schema
 from pipeline.steps.shard.make import ManifestWork, manifest_of
-from pipeline.steps.shard.merge import MergedGroup
-from pipeline.steps.shard.rows import Interleave
+from pipeline.steps.shard.merge import Copies, MergedGroup
+from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.tokenizer.load import (
     SPECIAL_IDS,
     SPELLED_OUT,
@@ -26,12 +25,9 @@ from pipeline.steps.tokenizer.load import (
     special_ids_of,
     spelled_out_of,
 )
-from pipeline.steps.units import Unit
 from stages.errors import FormatError
 from stages.findings import Finding
-from stages.objectives.table import read_objective, traits_of
-from stages.objectives.traits import Objective
-from stages.packing.layout import PackingConfig
+from stages.objectives.table import read_objective, resolve, traits_of
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, read_drawn
 from stages.store.manifest import MANIFEST_NAME, WORD_STARTS, Manifest
@@ -47,9 +43,8 @@ _OF_THE_KIND = {"attention", "label_convention"}
 class Settings:
     """What the run file says of a dataset."""
 
-    objective: Objective
-    packing: PackingConfig
-    seed: int
+    rows: RowSettings
+    """Of its training split; those held out have no mix."""
     epochs: int
     """That are to stand on disk."""
     special_ids: Mapping[str, int] | None = None
@@ -57,12 +52,8 @@ class Settings:
     with them is all there is."""
     spelled_out: Mapping[str, SpelledOut] = field(default_factory=dict)
     """By source, what contents of its dialogues spell out."""
-    row_frame: Mapping[str, int] | None = None
-    """The ids around each row, by side; None if rows have no frame."""
-    interleave: Interleave = "shuffle"
-    """How sources lie in the order of training rows."""
-    weights: Mapping[str, str] | None = None
-    """Of a dataset with a mix, the field of each source that holds the weight of its documents."""
+    copies: Copies | None = None
+    """Of a dataset with a mix, which copies of documents its training split has."""
 
 
 def check_settings(
@@ -104,19 +95,12 @@ def check_declared(
     its default in both.
     """
     dataset, split = folder.split("/")[-2:]
-    work = ManifestWork(
-        dataset,
-        split,
-        (),
-        settings.objective,
-        settings.packing,
-        settings.seed,
-        load_tokenizer(workspace).vocab_size,
-        settings.row_frame,
-        settings.interleave if split == "train" else "shuffle",
-        None if manifest.lineage is None else manifest.lineage.number,
-    )
-    wanted = manifest_of(workspace, work)
+    rows = settings.rows if split == "train" else replace(settings.rows, interleave="shuffle")
+    generation = None if manifest.lineage is None else manifest.lineage.number
+    vocab_size = load_tokenizer(workspace).vocab_size
+    work = ManifestWork(dataset, split, (), rows, vocab_size, generation)
+    known = resolve(rows.objective, rows.packing.seq_len)
+    wanted = manifest_of(workspace, work, known)
     if settings.special_ids is not None:  # those of the file may be as wrong
         wanted = wanted.model_copy(update={"special_ids": dict(settings.special_ids)})
     pairs = {
@@ -155,7 +139,7 @@ def _shown(value: object) -> str:
 def _tables(
     workspace: Workspace, folder: str, manifest: Manifest, settings: Settings
 ) -> Iterator[tuple[str, Finding]]:
-    wanted = {WORD_STARTS} if traits_of(settings.objective).words else set()
+    wanted = {WORD_STARTS} if traits_of(settings.rows.objective).words else set()
     if manifest.tables.keys() != wanted:
         message = f"names {sorted(manifest.tables)}, but the objective needs {sorted(wanted)}"
         yield f"{folder}/{MANIFEST_NAME}", Finding("tables", message)
@@ -186,20 +170,15 @@ def _epochs(
 
 
 def check_documents(
-    path: Path,
-    schema: pa.Schema,
-    group: MergedGroup,
-    *,
-    units: tuple[Unit, ...],
-    scratch: Path,
+    path: Path, schema: pa.Schema, group: MergedGroup, *, scratch: Path
 ) -> Iterator[Finding]:
     """The list of a shard's documents says of each what the run does."""
-    every = shard_schema(units).names
+    every = group.schema.names
     belong, names = len(group.lengths), [name for name in every if name in schema.names]
     wrong = set(every) ^ set(schema.names)
     listed = pq.read_metadata(path).num_rows
     first = 0
-    for wanted in documents_of(group, units, scratch):
+    for wanted in group.documents(scratch):
         for found in read_rows(path, names, first, first + wanted.num_rows):
             part = wanted.slice(first - wanted["doc"][0].as_py(), found.num_rows)
             if "id" in wrong or not found.column("id").equals(part.column("id")):

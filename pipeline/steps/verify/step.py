@@ -6,7 +6,7 @@ The checks are `stages.verify.dataset_check`'s. A task trains on a GPU where tor
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -17,11 +17,10 @@ from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.mix.choose import MixChoice, later_of
-from pipeline.steps.mix.rules import weights_of
 from pipeline.steps.mix.step import MIX, MixChecked, mix_choice
 from pipeline.steps.records import FoundIn, LookedAt, StepRecord, UnitRecord, found_in
 from pipeline.steps.replay.step import token_units
-from pipeline.steps.shard.step import DOCUMENT_ROW, SHARD, copies_need, interleave_of, rows_need
+from pipeline.steps.shard.step import DOCUMENT_ROW, SHARD, copies_need, copies_of, rows_need, rows_of
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -34,7 +33,6 @@ from stages.mixing.audit import add_classes, audit_mix
 from stages.mixing.audited import MixAudit, PackedClass
 from stages.mixing.held import unheld_total
 from stages.objectives.learning import LearningConfig
-from stages.objectives.table import traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
 from stages.verify.gates import settings_of
 
@@ -136,7 +134,7 @@ def _need(scope: Scope) -> Need:
 
 
 def _need_with(scope: Scope, rows: int) -> Need:
-    if traits_of(scope.dataset.objective).written_for:
+    if scope.dataset.traits.written_for:
         most = max(LEARNING, rows + text_need(scope.file))
         return Need(most, "lower ingest.max_document_bytes")
     return Need(max(LEARNING, rows))
@@ -238,21 +236,12 @@ def _settings_of(job: Job) -> Settings:
         known = adopted.special_ids
     elif file.tokenizer.path is None:
         known = trained_ids(file.framing, len(file.tokenizer.train.control_symbols))
-    packing = file.packing_of(dataset)
-    frame = None
+    rows = rows_of(job.scope)
     if file.framing.per == "row":
         frame = row_frame(file.framing, special_ids_of(job.root) if known is None else known)
-    return Settings(
-        dataset.objective,
-        packing,
-        file.seed,
-        dataset.epochs_on_disk,
-        known,
-        {} if adopted is None else adopted.spelled_out,
-        frame,
-        interleave_of(job.scope),
-        weights=None if file.mix_of(dataset) is None else weights_of(file),
-    )
+        rows = replace(rows, row_frame=frame)
+    spelled_out = {} if adopted is None else adopted.spelled_out
+    return Settings(rows, dataset.epochs_on_disk, known, spelled_out, copies_of(job.scope))
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

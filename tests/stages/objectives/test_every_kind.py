@@ -26,14 +26,7 @@ from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.simcse.config import SimCSE
 from stages.objectives.span_corruption.config import ModeToken, SpanCorruption
-from stages.objectives.table import (
-    KINDS,
-    component_widths,
-    kind_of,
-    read_objective,
-    traits_of,
-    widths_of,
-)
+from stages.objectives.table import KINDS, kind_of, read_objective, resolve, traits_of
 from stages.objectives.traits import Objective
 from stages.objectives.ul2.kind import UL2
 from stages.objectives.vocabulary import vocabulary_of
@@ -89,8 +82,8 @@ NAMES = pytest.mark.parametrize("name", OBJECTIVES)
 @st.composite
 def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
     """Rows of no token up to as many as fit, of text, special ids or both, in up to three segments."""
-    stored = widths_of(objective, SEQ_LEN).stored
-    holds = [each.stored for each in component_widths(objective, SEQ_LEN)] or [stored]
+    stored = resolve(objective, SEQ_LEN).widths.stored
+    holds = [part.widths.stored for part in resolve(objective, SEQ_LEN).parts] or [stored]
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     count = draw(st.integers(0, 5))
     components = generator.integers(0, len(holds), count).astype(np.uint8)
@@ -118,7 +111,7 @@ def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
         seed=draw(st.sampled_from([0, 7, 2**64 - 1])),
         epoch=draw(st.sampled_from([0, 1, 2**32 - 1])),
         shard=draw(st.sampled_from([0, 2**24 - 1])),
-        components=components if component_widths(objective, SEQ_LEN) else None,
+        components=components if resolve(objective, SEQ_LEN).parts else None,
         unigram=UNIGRAM,
         loss_mask=learned.astype(np.uint8) if traits_of(objective).loss_mask else None,
     )
@@ -148,7 +141,7 @@ def same_bits(found: Columns, expected: Columns) -> bool:
 
 
 def drawn(rows: StoredRows, objective: Objective) -> Columns:
-    return draw_columns(rows, objective, VOCABULARY, widths_of(objective, SEQ_LEN))
+    return draw_columns(rows, objective, VOCABULARY, resolve(objective, SEQ_LEN).widths)
 
 
 def test_every_kind_that_is_drawn_from_rows_alone_is_among_them() -> None:
@@ -165,7 +158,7 @@ def test_any_rows_come_back_and_nothing_is_made_but_columns_of_the_widths_and_id
     objective = OBJECTIVES[name]
     rows = data.draw(any_rows(objective))
     rows_before, before = bits(astuple(rows)), generators()
-    widths, columns = widths_of(objective, SEQ_LEN), drawn(rows, objective)
+    widths, columns = resolve(objective, SEQ_LEN).widths, drawn(rows, objective)
     assert same_bits(draw_plainly(rows, objective, VOCABULARY, widths), columns)
     assert generators() == before
     assert bits(astuple(rows)) == rows_before
@@ -196,7 +189,7 @@ def test_any_row_has_the_same_columns_whatever_is_read_with_it(name: str, data: 
 
 def filled_rows(objective: Objective, count: int) -> StoredRows:
     """Return rows of one segment each, as long as fits, of words that all differ."""
-    length = widths_of(objective, SEQ_LEN).stored
+    length = resolve(objective, SEQ_LEN).widths.stored
     filled, generator = length - traits_of(objective).growth, np.random.default_rng(3)
     ids = np.full((count, length), PAD, np.uint16)
     for row in ids:

@@ -18,7 +18,7 @@ from stages.objectives.electra.config import ReplacedTokens
 from stages.objectives.mlm.config import MaskedLM, Selection
 from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
-from stages.objectives.table import kind_of, widths_of
+from stages.objectives.table import kind_of, resolve
 from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.tokenizer.special import special_ids
@@ -62,7 +62,7 @@ def framed_rows(draw: st.DrawFn) -> StoredRows:
 def columns_of(rows: StoredRows, objective: Objective, *, plainly: bool = False) -> Columns:
     """Return what a trainer gets, segments too."""
     draw = draw_plainly if plainly else draw_columns
-    columns = draw(rows, objective, VOCABULARY, widths_of(objective, LENGTH))
+    columns = draw(rows, objective, VOCABULARY, resolve(objective, LENGTH).widths)
     segment_ids, position_ids = dense_segments(rows.segment_ptr, rows.segment_length, row_length=LENGTH)
     return {**columns, "segment_ids": segment_ids, "position_ids": position_ids}
 
@@ -109,7 +109,7 @@ def test_a_label_on_such_an_end_is_found(name: str) -> None:
         shard=0,
         added_end=np.ones(1, np.uint8),
     )
-    columns = dict(draw_columns(rows, objective, VOCABULARY, widths_of(objective, 6)))
+    columns = dict(draw_columns(rows, objective, VOCABULARY, resolve(objective, 6).widths))
     labels = columns["labels"].copy()
     assert labels[0, 4] == IGNORED
     labels[0, 4] = EOS

@@ -20,7 +20,7 @@ from stages.objectives.fim.config import FIM
 from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.span_corruption.config import SpanCorruption
-from stages.objectives.table import traits_of, widths_of
+from stages.objectives.table import resolve, traits_of
 from stages.objectives.traits import Objective
 from tests.campaign import examples
 from tests.stages.objectives.test_every_kind import (
@@ -137,7 +137,8 @@ def test_every_convention_of_labels_is_held_to_a_law() -> None:
 @pytest.mark.parametrize("name", LABELLED)
 def test_labels_of_any_rows_are_what_the_stored_tokens_say(name: str) -> None:
     objective, seen = OBJECTIVES[name], 0
-    law = LAWS[traits_of(objective).label_convention]
+    known = resolve(objective, SEQ_LEN)
+    law = LAWS[known.traits.label_convention]
 
     @settings(deadline=None, max_examples=examples(80), derandomize=True)
     @given(st.data())
@@ -145,9 +146,7 @@ def test_labels_of_any_rows_are_what_the_stored_tokens_say(name: str) -> None:
         nonlocal seen
         rows = data.draw(any_rows(objective))
         for draw in (draw_columns, draw_plainly):
-            seen += law(
-                rows, draw(rows, objective, VOCABULARY, widths_of(objective, SEQ_LEN)), objective
-            )
+            seen += law(rows, draw(rows, objective, VOCABULARY, known.widths), objective)
 
     held()
     assert seen > 20

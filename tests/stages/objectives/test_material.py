@@ -12,7 +12,7 @@ from stages.objectives.fim.config import FIM
 from stages.objectives.material import Material
 from stages.objectives.rows import IGNORED, Columns
 from stages.objectives.sentence_pairs.config import NextSentence, SentenceOrder
-from stages.objectives.table import widths_of
+from stages.objectives.table import resolve
 from stages.objectives.whole_shard import WholeShard
 from tests.laws.tiny_generator import make_generator
 from tests.stages.objectives.built_rows import MASK, VOCABULARY, stored
@@ -64,7 +64,7 @@ def test_each_change_of_what_a_model_replaced_is_found_in_its_row() -> None:
     rows = stored([[[*range(10, 39), *range(10, 21)]]] * 3, length=45)
     shard = WholeShard(rows.input_ids, {}, 1)
     material = Material(shard, generate=make_generator(VOCABULARY))
-    columns = draw_material(rows, ASKED, VOCABULARY, widths_of(ASKED, 45), material=material)
+    columns = draw_material(rows, ASKED, VOCABULARY, resolve(ASKED, 45).widths, material=material)
 
     def right(found: Columns) -> list[bool]:
         verdicts = matches(rows, found, ASKED, VOCABULARY, material=material)

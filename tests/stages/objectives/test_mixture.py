@@ -12,13 +12,7 @@ from stages.objectives.mlm.config import MaskedLM
 from stages.objectives.prefix_lm.config import PrefixLM
 from stages.objectives.rows import StoredRows, single_segments
 from stages.objectives.span_corruption.config import SpanCorruption
-from stages.objectives.table import (
-    choose_component,
-    component_widths,
-    refuse_impossible,
-    traits_of,
-    widths_of,
-)
+from stages.objectives.table import refuse_impossible, resolve, traits_of
 from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
@@ -42,8 +36,8 @@ MASKS = Mixture(
 
 def rows_of(mixture: Mixture, count: int = 90) -> StoredRows:
     """Rows of one document each, their components in turns, none longer than its component's."""
-    stored = widths_of(mixture, SEQ_LEN).stored
-    longest = [widths.stored for widths in component_widths(mixture, SEQ_LEN)]
+    stored = resolve(mixture, SEQ_LEN).widths.stored
+    longest = [part.widths.stored for part in resolve(mixture, SEQ_LEN).parts]
     components = np.arange(count, dtype=np.uint8) % len(longest)
     lengths = np.array([1 + (5 * n) % longest[c] for n, c in enumerate(components.tolist())])
     ids = np.full((count, stored), special_ids()["pad"], np.uint16)
@@ -57,7 +51,7 @@ def rows_of(mixture: Mixture, count: int = 90) -> StoredRows:
 
 @pytest.mark.parametrize("mixture", [MIXED, MASKS])
 def test_each_row_is_what_its_component_makes_of_it(mixture: Mixture) -> None:
-    rows, widths = rows_of(mixture), widths_of(mixture, SEQ_LEN)
+    rows, widths = rows_of(mixture), resolve(mixture, SEQ_LEN).widths
     assert rows.components is not None
     columns = draw_columns(rows, mixture, VOCABULARY, widths)
     assert columns["objective_id"].tolist() == rows.components.tolist()
@@ -71,7 +65,7 @@ def test_each_row_is_what_its_component_makes_of_it(mixture: Mixture) -> None:
 
 @pytest.mark.parametrize("mixture", [MIXED, MASKS])
 def test_plain_and_compiled_columns_are_the_same_and_give_the_rows_back(mixture: Mixture) -> None:
-    rows, widths = rows_of(mixture), widths_of(mixture, SEQ_LEN)
+    rows, widths = rows_of(mixture), resolve(mixture, SEQ_LEN).widths
     columns = draw_columns(rows, mixture, VOCABULARY, widths)
     plain = draw_plainly(rows, mixture, VOCABULARY, widths)
     assert columns.keys() == plain.keys()
@@ -84,16 +78,17 @@ def test_plain_and_compiled_columns_are_the_same_and_give_the_rows_back(mixture:
 
 def test_no_rows_have_columns_too() -> None:
     none = rows_of(MIXED).take(np.empty(0, np.int64))
-    columns = draw_columns(none, MIXED, VOCABULARY, widths_of(MIXED, SEQ_LEN))
-    assert columns["labels"].shape == (0, widths_of(MIXED, SEQ_LEN).labels)
+    columns = draw_columns(none, MIXED, VOCABULARY, resolve(MIXED, SEQ_LEN).widths)
+    assert columns["labels"].shape == (0, resolve(MIXED, SEQ_LEN).widths.labels)
 
 
 def test_document_copies_are_shared_out_by_weight() -> None:
     hashes = np.random.default_rng(3).integers(0, 2**64, 20_000, np.uint64, endpoint=False).tolist()
-    found = np.bincount([choose_component(each, MIXED) for each in hashes], minlength=3)
+    known = resolve(MIXED, SEQ_LEN)
+    found = np.bincount([known.component(each) for each in hashes], minlength=3)
     expected = 20_000 * np.array([0.6, 0.2, 0.2])
     assert (np.abs(found - expected) < 5 * np.sqrt(expected)).all()
-    assert [choose_component(each, MIXED) for each in (0, 2**64 - 1)] == [0, 2]
+    assert [known.component(each) for each in (0, 2**64 - 1)] == [0, 2]
 
 
 def test_the_mixture_has_the_traits_of_its_components() -> None:

@@ -19,7 +19,7 @@ from stages.objectives.span_corruption.config import (
     refuse_sentinels,
     span_lengths,
 )
-from stages.objectives.table import component_widths
+from stages.objectives.table import resolve
 from stages.objectives.ul2.kind import UL2, denoisers
 from tests.campaign import examples
 
@@ -97,7 +97,8 @@ def test_a_run_is_refused_where_a_row_may_have_more_spans_than_sentinels_and_now
 def test_rows_of_every_denoiser_fit_inputs_of_any_length_with_the_mode_token(
     config: UL2, seq_len: int
 ) -> None:
-    for each, widths in zip(denoisers(config), component_widths(config, seq_len), strict=True):
+    for each, part in zip(denoisers(config), resolve(config, seq_len).parts, strict=True):
+        widths = part.widths
         assert widths.inputs == seq_len
         assert isinstance(each.objective, PrefixLM | SpanCorruption)
         assert bool(each.objective.mode_token) == config.mode_tokens

@@ -8,7 +8,7 @@ from stages.objectives.drawing import draw_plainly, matches
 from stages.objectives.electra.config import Generator, ReplacedTokens
 from stages.objectives.rows import StoredRows
 from stages.objectives.sentence_pairs.config import NextSentence, SentenceOrder
-from stages.objectives.table import component_widths, special_names, traits_of, widths_of
+from stages.objectives.table import resolve, special_names, traits_of
 from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.stages.objectives.test_every_kind import OBJECTIVES, SEQ_LEN, UNIGRAM
@@ -19,8 +19,8 @@ EOS, PAD, TEXT = 3, 7, 300
 
 def rows_of(objective: Objective) -> StoredRows:
     """Return a row of text and EOS for each component."""
-    widths = widths_of(objective, SEQ_LEN)
-    holds = [each.stored for each in component_widths(objective, SEQ_LEN)] or [widths.stored]
+    widths = resolve(objective, SEQ_LEN).widths
+    holds = [part.widths.stored for part in resolve(objective, SEQ_LEN).parts] or [widths.stored]
     ids = np.full((len(holds), widths.stored), PAD, np.uint16)
     lengths = [hold - traits_of(objective).growth for hold in holds]
     for row, length in enumerate(lengths):
@@ -35,7 +35,7 @@ def rows_of(objective: Objective) -> StoredRows:
         seed=7,
         epoch=0,
         shard=0,
-        components=np.arange(count, dtype=np.uint8) if component_widths(objective, SEQ_LEN) else None,
+        components=np.arange(count, dtype=np.uint8) if resolve(objective, SEQ_LEN).parts else None,
         unigram=UNIGRAM,
         loss_mask=np.ones(ids.shape, np.uint8) if traits_of(objective).loss_mask else None,
     )
@@ -51,7 +51,7 @@ def vocabulary(names: list[str]) -> Vocabulary:
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_rows_are_drawn_with_the_special_ids_that_the_table_names_and_with_no_fewer(name: str) -> None:
     objective = OBJECTIVES[name]
-    rows, widths = rows_of(objective), widths_of(objective, SEQ_LEN)
+    rows, widths = rows_of(objective), resolve(objective, SEQ_LEN).widths
     names = list(dict.fromkeys(special_names(objective)))
     whole = vocabulary(names)
     columns = draw_plainly(rows, objective, whole, widths)

@@ -19,12 +19,7 @@ from stages.objectives.drawing import draw_columns, draw_plainly, restore_rows
 from stages.objectives.prefix_lm.config import PrefixLM, split_prefixes
 from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.span_corruption.config import SpanCorruption, corrupt_spans, span_lengths
-from stages.objectives.table import (
-    choose_component,
-    component_widths,
-    refuse_impossible,
-    widths_of,
-)
+from stages.objectives.table import refuse_impossible, resolve
 from stages.objectives.traits import Objective
 from stages.objectives.ul2.kind import UL2, denoisers
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
@@ -178,13 +173,14 @@ def test_the_presets_are_those_of_their_papers() -> None:
 def test_documents_get_denoisers_in_their_shares_and_none_of_weight_zero() -> None:
     config = UL2(weights=(0.0, 1.0, 2.0, 0.0, 3.0, 1.0, 0.0))
     hashes = np.random.default_rng(2).integers(0, 2**64, 100_000, np.uint64, endpoint=False)
-    found = np.bincount([choose_component(each, config) for each in hashes.tolist()], minlength=7)
+    weighted, even, few = (resolve(each, 512) for each in (config, UL2(), UL2(preset="ul2r")))
+    found = np.bincount([weighted.component(each) for each in hashes.tolist()], minlength=7)
     assert found[[0, 3, 6]].sum() == 0
     assert chi_square_sigmas(found[[1, 2, 4, 5]], np.array([1, 2, 3, 1]) * 100_000 / 7) < 4
-    equal = np.bincount([choose_component(each, UL2()) for each in hashes.tolist()], minlength=7)
+    equal = np.bincount([even.component(each) for each in hashes.tolist()], minlength=7)
     assert chi_square_sigmas(equal, np.full(7, 100_000 / 7)) < 4
-    assert [choose_component(each, config) for each in (0, 2**64 - 1)] == [1, 5]
-    assert [choose_component(each, UL2(preset="ul2r")) for each in (2**63 - 1, 2**63)] == [0, 1]
+    assert [weighted.component(each) for each in (0, 2**64 - 1)] == [1, 5]
+    assert [few.component(each) for each in (2**63 - 1, 2**63)] == [0, 1]
 
 
 @PRESETS
@@ -192,7 +188,8 @@ def test_documents_get_denoisers_in_their_shares_and_none_of_weight_zero() -> No
 def test_the_widths_hold_the_rows_of_every_denoiser_with_their_mode_token(
     config: UL2, seq_len: int
 ) -> None:
-    widths, each = widths_of(config, seq_len), component_widths(config, seq_len)
+    known = resolve(config, seq_len)
+    widths, each = known.widths, [part.widths for part in known.parts]
     assert widths.stored == max(w.stored for w in each)
     assert widths.labels == max(w.labels for w in each) <= seq_len == widths.inputs
     many = vocabulary_of(400, {**SPECIAL, **MODES, **{f"sentinel_{n}": 43 + n for n in range(256)}})

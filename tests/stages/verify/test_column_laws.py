@@ -16,7 +16,7 @@ from stages.objectives.rows import IGNORED, StoredRows
 from stages.objectives.sentence_pairs.config import NextSentence
 from stages.objectives.simcse.config import SimCSE
 from stages.objectives.span_corruption.config import SpanCorruption
-from stages.objectives.table import widths_of
+from stages.objectives.table import resolve
 from stages.objectives.traits import Objective
 from stages.verify.columns import ColumnTally, DrawCounter
 from tests.stages.objectives.built_rows import (
@@ -183,7 +183,7 @@ def test_every_law_has_a_fault_that_breaks_it() -> None:
 def test_more_or_fewer_than_the_law_of_chance_allows_are_found(claimed: float) -> None:
     rows, config = copies(ROW, 3000), ReplacedTokens(mask_probability=0.15)
     epochs = [
-        replace_tokens(replace(rows, epoch=epoch), config, VOCABULARY, widths_of(config, 8))
+        replace_tokens(replace(rows, epoch=epoch), config, VOCABULARY, resolve(config, 8).widths)
         for epoch in range(2)
     ]
     counter = DrawCounter(config.model_copy(update={"mask_probability": claimed}))

@@ -16,7 +16,7 @@ from stages.objectives.clm.config import CausalLM
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.mlm.config import MaskedLM, Selection, mask_tokens
 from stages.objectives.rows import IGNORED, Columns, StoredRows
-from stages.objectives.table import widths_of
+from stages.objectives.table import resolve
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.drawn import label_findings, num_epochs
 from tests.stages.objectives.built_rows import shown
@@ -26,7 +26,7 @@ VOCABULARY = vocabulary_of(300, SPECIAL, np.arange(300) % 3 != 0)
 EOS, PAD, MASK = SPECIAL["eos"], SPECIAL["pad"], SPECIAL["mask"]
 ROWS, LENGTH = 400, 64
 CONFIG = MaskedLM()
-WIDTHS = widths_of(CONFIG, LENGTH)
+WIDTHS = resolve(CONFIG, LENGTH).widths
 ALONE = [Selection.BERNOULLI, Selection.EXACT]
 """Selections of positions, which the binomial law is about."""
 
@@ -44,7 +44,7 @@ def stored_rows(num_rows: int = ROWS, *, length: int = LENGTH) -> StoredRows:
 
 
 def columns_of(rows: StoredRows, config: MaskedLM) -> Columns:
-    drawn = mask_tokens(rows, config, VOCABULARY, widths_of(config, rows.input_ids.shape[1]))
+    drawn = mask_tokens(rows, config, VOCABULARY, resolve(config, rows.input_ids.shape[1]).widths)
     return {name: column.astype(np.int64) for name, column in drawn.items()}
 
 

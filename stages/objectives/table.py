@@ -4,7 +4,7 @@ What is not in `KINDS` does not exist. Of a composite kind, the answer is put to
 components answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Annotated, Never, TypeVar, cast
@@ -50,10 +50,13 @@ def weighted_components(objective: Objective) -> tuple[WeightedObjective, ...]:
 
 
 def traits_of(objective: Objective) -> Traits:
-    """Return what follows from an objective's config; components share what is the first one's."""
+    """Return what follows from an objective's config."""
     parts = [traits_of(part) for part in components_of(objective)]
-    if not parts:
-        return kind_of(objective).traits(objective)
+    return _together(parts) if parts else kind_of(objective).traits(objective)
+
+
+def _together(parts: Sequence[Traits]) -> Traits:
+    """Return the traits of a composite; its components share what is the first one's."""
     return replace(
         parts[0],
         dynamic=any(part.dynamic for part in parts),
@@ -89,12 +92,12 @@ def resolve(objective: Objective, seq_len: int) -> Resolved:
     Raises:
         ConfigError: `seq_len` is too short for any row.
     """
-    traits, weighted = traits_of(objective), weighted_components(objective)
+    weighted = weighted_components(objective)
     if not weighted:
         kind = kind_of(objective)
-        return Resolved(objective, kind, traits, kind.widths(objective, seq_len))
+        return Resolved(objective, kind, kind.traits(objective), kind.widths(objective, seq_len))
     parts = tuple(resolve(part.objective, seq_len) for part in weighted)
-    each = [part.widths for part in parts]
+    traits, each = _together([part.traits for part in parts]), [part.widths for part in parts]
     widths = Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
     return Resolved(objective, None, traits, widths, parts, tuple(part.weight for part in weighted))
 

@@ -20,7 +20,7 @@ from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids
 from pipeline.steps.units import Unit
 from stages.config import Config
 from stages.ledger import Flow, Tally
-from stages.objectives.table import Resolved, needs_sentences, resolve
+from stages.objectives.table import Resolved, resolve
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.manifest import (
@@ -114,8 +114,8 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
         workspace,
         work.units,
         work.group,
-        with_sentences=needs_sentences(known.traits, work.rows.packing),
-        with_sections=bool(known.traits.sections),
+        traits=known.traits,
+        packing=work.rows.packing,
         copies=work.copies,
     )
     rows = lay_out(group, work.rows, known)

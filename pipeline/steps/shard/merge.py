@@ -28,6 +28,9 @@ from stages.columns import SHARD_DOCUMENTS, kept_names, with_kept
 from stages.identity import ID_BYTES
 from stages.ledger import Tally, tally_of
 from stages.mixing.placement import order_of
+from stages.objectives.table import needs_sentences
+from stages.objectives.traits import Traits
+from stages.packing.layout import PackingConfig
 from stages.packing.sections import learned_sections
 from stages.ragged import Ragged, joined, runs
 from stages.store.ranges import copy_ranges
@@ -259,21 +262,24 @@ def merge_group(
     units: Sequence[Unit],
     group: int,
     *,
-    with_sentences: bool = False,
-    with_sections: bool = False,
-    copies: Copies | None = None,
+    traits: Traits,
+    packing: PackingConfig,
+    copies: Copies | None,
 ) -> MergedGroup:
     """Find one group of every unit and merge; equal hashes go by id.
+
+    Where sentences and sections end is read if rows are made by that.
 
     Args:
         workspace: where the units are.
         units: of the token store.
         group: the number of the group.
-        with_sentences: whether to read where sentences end.
-        with_sections: whether to read where sections end, and which are learned.
+        traits: of the objective of the rows.
+        packing: of the rows.
         copies: which copies of each document there are; None: each document once.
     """
     held, intervals = _Columns(), None
+    with_sentences, with_sections = needs_sentences(traits, packing), bool(traits.sections)
     if copies is not None:
         intervals = Intervals.read(workspace, copies.dataset, copies.weights)
     for unit in units:

@@ -78,14 +78,15 @@ class LaidRows:
 
 def lay_out(group: MergedGroup, settings: RowSettings, known: Resolved) -> LaidRows:
     """Return the rows of a shard in their order, laid out as its objective has it."""
-    names, sources = group.sources()
-    begins, exact = begins_of(settings.row_frame), settings.interleave == "exact"
-    laid = _Packer(settings, known, begins).rows_of(group, sources if exact else None)
+    begins, sources = begins_of(settings.row_frame), None
+    if settings.interleave == "exact":
+        names, sources = group.sources()
+    laid = _Packer(settings, known, begins).rows_of(group, sources)
     if settings.row_frame is not None:
         laid = _framed(laid, group.lengths, begins=begins, row_length=known.widths.stored)
     order = permutation(Key(settings.seed, 0, group.number, Tag.ROW_ORDER), laid.layout.num_rows)
     by_source = None
-    if exact:
+    if sources is not None:
         classes, counts = class_counts(laid.layout, sources, num_sources=len(names))
         order = dealt_order(order, classes, counts)
         of_names = zip(names, counts.tolist(), strict=True)

@@ -32,7 +32,7 @@ from stages.errors import DataError, FormatError
 from stages.findings import Finding
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.table import needs_sentences, read_objective, resolve, traits_of
+from stages.objectives.table import read_objective, resolve, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
 from stages.store.manifest import (
@@ -180,13 +180,12 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         listed = pq.read_schema(workspace.path(f"{place}/documents.parquet"))
-        traits = traits_of(read_objective(manifest.objective))
         group = merge_group(
             workspace,
             work.units,
             work.group,
-            with_sentences=needs_sentences(traits, work.settings.rows.packing),
-            with_sections=bool(traits.sections),
+            traits=traits_of(read_objective(manifest.objective)),
+            packing=work.settings.rows.packing,
             copies=work.copies,
         )
     except (DataError, OSError, pa.ArrowException) as error:

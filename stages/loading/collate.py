@@ -88,8 +88,8 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
             _some_token(column(batch, f"{side}_length", attention), 1) for side in ("input", "label")
         )
         lengths = {"": of_lengths(encoder), "decoder_": of_lengths(decoder)}
-        inside = one_segment(encoder, batch["input_ids"].shape[-1])
-        targets = one_segment(decoder, batch["labels"].shape[-1])
+        inside = one_segment(encoder, batch["input_ids"].shape[-1], np.arange)
+        targets = one_segment(decoder, batch["labels"].shape[-1], np.arange)
         of_decoder = {name: batch[name] for name in _DECODER if name in batch}
         of_encoder = {name: array for name, array in batch.items() if name not in of_decoder}
         columns = _flat(of_encoder, inside) | _flat(of_decoder, targets)
@@ -100,7 +100,7 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
                 f"attention = {attention!r}: lengths alone cannot say that a prefix sees itself both"
                 ' ways; take masks="dense" or "flex"'
             )
-        segment_ids = row_segments(batch, kind)
+        segment_ids = row_segments(batch, kind, np.arange)
         segment_ids = segment_ids if kind.within_document else np.minimum(segment_ids, 0)
         segment_ids = _some_token(segment_ids, PADDING + 1)
         lengths = {"": cu_seqlens(segment_ids)}

@@ -1,4 +1,4 @@
-"""Who may attend to whom: masks as numpy arrays, from the columns that rows come with.
+"""Who may attend to whom: the rules of all masks, and masks as numpy arrays.
 
 No mask is stored: it follows from a row's segments and lengths and from what the manifest says under
 `attention`. True is "may attend" throughout, as torch's attention and transformers have it; Megatron's
@@ -17,12 +17,19 @@ masks say the opposite. A mask takes L x L bytes a row, so a trainer of long row
 The last four look at a row as one text, whatever documents it is packed of. Nobody attends to padding
 but padding itself: a padding position sees itself alone, since a softmax over nothing is NaN.
 
+    batch, attention -> grids_of -> rules -> masks
+
+A rule says of one pair of positions whether the first may attend to the second. It is made of operators
+alone, so the same rules serve arrays of numpy here and tensors in `stages.loading.attention`.
+
 Axes: N rows, L tokens, L_in and L_out those of an encoder and a decoder, V views of a row.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +42,15 @@ PADDING = -1
 ENCODER_DECODER = "encoder_decoder"
 """The attention of rows for an encoder with a decoder, which takes three masks."""
 
-_Array = TypeVar("_Array")
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_Column = TypeVar("_Column")
+Array = TypeVar("Array", NDArray[np.integer], "Tensor")
+Rule = Callable[[Array, Array, Array], Array]
+"""(row, query, key) -> bool, each of any shape."""
+Count = Callable[[int], Array]
+"""Gives the numbers below one: numpy's `arange`, or torch's on some device."""
 
 
 class SelfAttention(StrEnum):
@@ -74,6 +89,30 @@ class VariableLength(NamedTuple):
     """Tokens of the longest segment; 0 if there is none."""
 
 
+@dataclass(frozen=True)
+class Grid(Generic[Array]):
+    """A rule and the pairs it is about."""
+
+    rule: Rule[Array]
+    rows: int
+    queries: int
+    keys: int
+
+    def narrowed(self, other: Rule[Array]) -> "Grid[Array]":
+        """Return the pairs that another rule allows too; a position still sees itself."""
+
+        def both(row: Array, query: Array, key: Array) -> Array:
+            found: Array = self.rule(row, query, key) & (other(row, query, key) | (query == key))
+            return found
+
+        return replace(self, rule=both)
+
+    def mask(self, count: Count[Array]) -> Array:
+        """Return the rule asked of all pairs: (rows, queries, keys) bool."""
+        rows, queries, keys = count(self.rows), count(self.queries), count(self.keys)
+        return self.rule(rows[:, None, None], queries[:, None], keys)
+
+
 def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[str, NDArray[np.bool_]]:
     """Return the masks of a batch by name, True where the row's position may attend to the column's.
 
@@ -92,29 +131,34 @@ def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[s
         ConfigError: the attention is unknown.
         DataError: a column is missing.
     """
+    grids = grids_of(batch, attention, np.arange)
+    return {name: grid.mask(np.arange).astype(np.bool_, copy=False) for name, grid in grids.items()}
+
+
+def grids_of(batch: Mapping[str, Array], attention: str, count: Count[Array]) -> dict[str, Grid[Array]]:
+    """Return the rules of an attention, by the names of `masks_of`."""
     if attention == ENCODER_DECODER:
-        input_length, width_in = column(batch, "input_length", attention), batch["input_ids"].shape[-1]
-        label_length, width_out = column(batch, "label_length", attention), batch["labels"].shape[-1]
+        inputs, labels = (column(batch, f"{side}_length", attention) for side in ("input", "label"))
+        width_in, width_out = batch["input_ids"].shape[-1], batch["labels"].shape[-1]
+        encoder, decoder = one_segment(inputs, width_in, count), one_segment(labels, width_out, count)
         return {
-            "encoder_mask": attention_mask(
-                SelfAttention.BIDIRECTIONAL, one_segment(input_length, width_in)
-            ),
-            "decoder_mask": attention_mask(SelfAttention.CAUSAL, one_segment(label_length, width_out)),
-            "cross_mask": cross_mask(input_length, width_in=width_in, width_out=width_out),
+            "encoder_mask": self_grid(SelfAttention.BIDIRECTIONAL, encoder),
+            "decoder_mask": self_grid(SelfAttention.CAUSAL, decoder),
+            "cross_mask": cross_grid(inputs, width_in=width_in, width_out=width_out),
         }
     kind = self_attention(attention)
     prefix = {name: column(batch, name, attention) for name in kind.prefix_columns}
-    return {"attention_mask": attention_mask(kind, row_segments(batch, kind), **prefix)}
+    return {"attention_mask": self_grid(kind, row_segments(batch, kind, count), **prefix)}
 
 
-def attention_mask(
+def self_grid(
     kind: SelfAttention,
-    segment_ids: NDArray[np.integer],
+    segment_ids: Array,
     *,
-    prefix_length: NDArray[np.integer] | None = None,
-    in_prefix: NDArray[np.integer] | NDArray[np.bool_] | None = None,
-) -> NDArray[np.bool_]:
-    """Say which position may attend to which: (N, L, L) bool, the attending one first.
+    prefix_length: Array | None = None,
+    in_prefix: Array | None = None,
+) -> Grid[Array]:
+    """Return the rule of an attention within rows.
 
     segment_ids  0 0 1 -1    causal_within_document   bidirectional   prefix of 2
                              # . . .                  # # # .         # # . .
@@ -128,19 +172,40 @@ def attention_mask(
         prefix_length: (N,) tokens of each row's prefix, in unshifted positions, for PREFIX alone.
         in_prefix: (N, L), not 0 in the prefix of each document, for PREFIX_WITHIN_DOCUMENT alone.
     """
-    if not kind.within_document:
-        segment_ids = np.minimum(segment_ids, 0)
-    length = segment_ids.shape[1]
-    query, key = segment_ids[:, :, None], segment_ids[:, None, :]
-    mask: NDArray[np.bool_] = (query == key) & (query != PADDING)
-    if not kind.both_ways:
-        seen = np.tri(length, dtype=np.bool_)[None]
-        if prefix_length is not None and kind is SelfAttention.PREFIX:
-            seen = seen | (np.arange(length) < prefix_length[:, None])[:, None, :]
-        if in_prefix is not None and kind is SelfAttention.PREFIX_WITHIN_DOCUMENT:
-            seen = seen | (in_prefix != 0)[:, None, :]
-        mask &= seen
-    return mask | np.eye(length, dtype=np.bool_)
+    prefix = prefix_length if kind is SelfAttention.PREFIX else None
+    shown = in_prefix if kind is SelfAttention.PREFIX_WITHIN_DOCUMENT else None
+
+    def may_attend(row: Array, query: Array, key: Array) -> Array:
+        ours, theirs = segment_ids[row, query], segment_ids[row, key]
+        seen = (ours == theirs) if kind.within_document else (theirs != PADDING)
+        seen = seen & (ours != PADDING)
+        if not kind.both_ways:
+            earlier = key <= query
+            if prefix is not None:
+                earlier = earlier | (key < prefix[row])
+            if shown is not None:
+                earlier = earlier | (shown[row, key] != 0)
+            seen = seen & earlier
+        found: Array = seen | (query == key)
+        return found
+
+    rows, length = segment_ids.shape
+    return Grid(may_attend, rows, length, length)
+
+
+def cross_grid(input_length: Array, *, width_in: int, width_out: int) -> Grid[Array]:
+    """Return the rule by which a decoder attends to inputs: to all of the row's.
+
+    The decoder's padding does so too, which has no position of its own there. A row without inputs sees
+    the first position, padding, so that no softmax is over nothing.
+    """
+
+    def may_attend(row: Array, query: Array, key: Array) -> Array:
+        seen = (key < input_length[row]) | (key == 0)
+        found: Array = seen & (query >= 0)  # whichever: so that the mask has all of them
+        return found
+
+    return Grid(may_attend, len(input_length), width_out, width_in)
 
 
 def padding_mask(lengths: NDArray[np.integer], width: int) -> NDArray[np.bool_]:
@@ -150,16 +215,6 @@ def padding_mask(lengths: NDArray[np.integer], width: int) -> NDArray[np.bool_]:
     """
     mask: NDArray[np.bool_] = np.arange(width) < lengths[..., None]
     return mask
-
-
-def cross_mask(input_length: NDArray[np.integer], *, width_in: int, width_out: int) -> NDArray[np.bool_]:
-    """Say which input each position of the decoder may attend to: (N, L_out, L_in) bool.
-
-    All of the row's inputs, the decoder's padding too, which has no position of its own there. A row
-    without inputs sees the first position, padding, so that no softmax is over nothing.
-    """
-    seen = padding_mask(np.maximum(input_length, 1), width_in)
-    return np.repeat(seen[:, None, :], width_out, axis=1)
 
 
 def cu_seqlens(segment_ids: NDArray[np.integer]) -> VariableLength:
@@ -208,7 +263,7 @@ def self_attention(attention: str) -> SelfAttention:
         raise ConfigError(f"attention = {attention!r}: this reader knows {known}") from None
 
 
-def column(batch: Mapping[str, _Array], name: str, attention: str) -> _Array:
+def column(batch: Mapping[str, _Column], name: str, attention: str) -> _Column:
     """Return a column that masks of this attention follow from."""
     if name not in batch:
         raise DataError(
@@ -225,9 +280,10 @@ def _starts(segment_ids: NDArray[np.integer]) -> NDArray[np.bool_]:
     return starts
 
 
-def one_segment(lengths: NDArray[np.integer], width: int) -> NDArray[np.int64]:
+def one_segment(lengths: Array, width: int, count: Count[Array]) -> Array:
     """Return the segment ids, (..., width), of rows that hold one text each."""
-    return np.where(padding_mask(lengths, width), 0, PADDING)
+    segment_ids: Array = (count(width) < lengths[..., None]) * 1 + PADDING
+    return segment_ids
 
 
 def token_mask(batch: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_] | None:
@@ -240,13 +296,17 @@ def token_mask(batch: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_] | 
     return None if segments is None or segments.shape != ids.shape else segments != PADDING
 
 
-def row_segments(batch: Mapping[str, NDArray[np.integer]], kind: SelfAttention) -> NDArray[np.integer]:
+def row_segments(batch: Mapping[str, Array], kind: SelfAttention, count: Count[Array]) -> Array:
     """Return the segment ids, (N, L) or (N V, L), that an attention follows from."""
-    shape = column(batch, "input_ids", kind).shape
+    *views, length = column(batch, "input_ids", kind).shape
     if not kind.within_document and "input_length" in batch:
-        segment_ids: NDArray[np.integer] = one_segment(batch["input_length"], shape[-1])
+        segment_ids = one_segment(batch["input_length"], length, count)
     else:
         segment_ids = column(batch, "segment_ids", kind)
-    if segment_ids.ndim < len(shape):  # one row of segments for all views
-        segment_ids = np.broadcast_to(segment_ids[:, None], shape)
-    return segment_ids.reshape(-1, shape[-1])
+    segment_ids = segment_ids.reshape(-1, length)
+    rows = math.prod(views)
+    if len(segment_ids) == rows:
+        return segment_ids
+    owners = count(rows) // (rows // len(segment_ids))
+    for_views: Array = segment_ids[owners]
+    return for_views

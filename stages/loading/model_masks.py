@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from stages.errors import ConfigError
-from stages.loading.attention import Rule, additive, block_mask, dense_mask, grid_of
-from stages.loading.masks import ENCODER_DECODER, column, self_attention
+from stages.loading.attention import additive, block_mask, dense_mask, device_of, grids_on
+from stages.loading.masks import ENCODER_DECODER, Rule, column, self_attention
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
 OneMask = Union[Tensor, "BlockMask"]
-_Window = Callable[[Mapping[str, Tensor], torch.device], Rule]
+_Window = Callable[[Mapping[str, Tensor], torch.device], Rule[Tensor]]
 ModelMasks = dict[str, OneMask | dict[str, OneMask]]
 _WITHOUT_MASKS = ("flash_attention_2", "flash_attention_3", "flash_attention_4")
 _OF_PADDING = 2
@@ -95,16 +95,17 @@ def model_masks(
             f"{_name(model)} computes with {kernel}, which takes no mask; pass input_ids[None] and"
             ' position_ids[None] of collate(..., masks="varlen"), without attention_mask'
         )
-    grid = grid_of(batch, attention, device)
-    dtype = _computed_in(model, grid.device)
+    where = device_of(batch, attention, device)
+    grid = grids_on(batch, attention, where)["attention_mask"]
+    dtype = _computed_in(model, where)
     both_ways = self_attention(attention).both_ways
     masks: dict[str, OneMask] = {}
     for kind, window in _kinds_of_layers(model, both_ways=both_ways):
-        narrowed = grid if window is None else grid.narrowed(window(batch, grid.device))
+        narrowed = grid if window is None else grid.narrowed(window(batch, where))
         if kernel == "flex_attention":
-            masks[kind] = block_mask(narrowed)
+            masks[kind] = block_mask(narrowed, where)
         else:
-            masks[kind] = additive(dense_mask(narrowed), dtype)
+            masks[kind] = additive(dense_mask(narrowed, where), dtype)
     if len(masks) == 1:  # also of layers that all have a window: some models take no dict then
         return {"attention_mask": next(iter(masks.values()))}
     return {"attention_mask": masks}
@@ -196,20 +197,20 @@ def _kinds_of_layers(model: nn.Module, *, both_ways: bool) -> Iterator[tuple[str
         yield kind, windows[kind]
 
 
-def _within(size: int, *, both_ways: bool) -> Rule:
+def _within(size: int, *, both_ways: bool) -> Rule[Tensor]:
     """Return the rule of a window: `size` tokens with one's own, or `size` to either side."""
 
-    def near(_row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    def near(_row: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return (query - key).abs() <= size if both_ways else query - key < size
 
     return near
 
 
-def _same_chunk(size: int, position_ids: Tensor) -> Rule:
+def _same_chunk(size: int, position_ids: Tensor) -> Rule[Tensor]:
     """Return the rule of chunks, which are counted from the beginning of each document."""
     chunks = position_ids // size
 
-    def same(row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    def same(row: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return chunks[row, query] == chunks[row, key]
 
     return same

@@ -19,12 +19,12 @@ from stages.errors import ConfigError, DataError
 from stages.loading.masks import (
     PADDING,
     SelfAttention,
-    attention_mask,
-    cross_mask,
+    cross_grid,
     cu_seqlens,
     masks_of,
     padding_mask,
     position_ids,
+    self_grid,
 )
 from tests.campaign import examples
 from tests.stages.loading.rows import LENGTH, ROWS, segments_of
@@ -56,6 +56,17 @@ def may_attend(
 
 def picture(mask: NDArray[np.bool_]) -> list[str]:
     return ["".join(".#"[int(seen)] for seen in row) for row in mask]
+
+
+def attention_mask(
+    kind: SelfAttention,
+    segment_ids: NDArray[np.int64],
+    *,
+    prefix_length: NDArray[np.int64] | None = None,
+    in_prefix: NDArray[np.int64] | None = None,
+) -> NDArray[np.integer]:
+    grid = self_grid(kind, segment_ids, prefix_length=prefix_length, in_prefix=in_prefix)
+    return grid.mask(np.arange)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +224,10 @@ def test_an_encoder_with_a_decoder_has_three_masks() -> None:
 
 def test_a_decoder_without_inputs_still_sees_something() -> None:
     assert picture(padding_mask(np.array([0]), 3)) == ["..."]
-    assert picture(cross_mask(np.array([0]), width_in=3, width_out=2)[0]) == ["#..", "#.."]
+    assert picture(cross_grid(np.array([0]), width_in=3, width_out=2).mask(np.arange)[0]) == [
+        "#..",
+        "#..",
+    ]
 
 
 def test_views_of_a_row_count_as_rows() -> None:

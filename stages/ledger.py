@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from stages.config import Config
+from stages.hashing import GOLDEN, splitmix64
 from stages.identity import ID_BYTES
 
 _BITS = 128
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-_LANES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+_LANES = (GOLDEN, np.uint64(0xD1B54A32D192ED03))
 """One odd constant for each half of an id, so that equal halves are not mixed alike."""
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 class Tally(Config):
@@ -167,25 +166,16 @@ def id_sum(identities: NDArray[np.uint8], *, copy: NDArray[np.int64] | int = 0) 
     Args:
         identities: (N, 16) uint8, the ids of documents.
         copy: which copy of each, (N,), or of all.
-
-    Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators", section 4 (the
-    finaliser is variant 13 of Stafford).
     """
     halves = np.ascontiguousarray(identities).reshape(-1, ID_BYTES).view("<u8").astype(np.uint64)
     sums = []
     numbers = np.asarray(copy, np.int64).reshape(-1).astype(np.uint64) + np.uint64(1)
     for lane, constant in enumerate(_LANES):
         salt = numbers * constant  # modulo 2**64
-        mixed = _mixed(halves[:, lane] ^ salt)
+        mixed = splitmix64(halves[:, lane] ^ salt)
         low, high = int((mixed & _LOW).sum()), int((mixed >> _HALF).sum())
         sums.append(low + (high << 32))
     return (sums[0] + (sums[1] << 64)) % (1 << _BITS)
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    for shift, factor in zip(_SHIFTS, _MIX, strict=False):
-        values = (values ^ (values >> shift)) * factor
-    return values ^ (values >> _SHIFTS[-1])
 
 
 def _sum(ours: int | None, theirs: int | None) -> int | None:

@@ -31,6 +31,7 @@ from stages.continuing.causal_model import CausalModel, seeded
 from stages.continuing.settings import ContinuedModel, ContinueSettings, HeldoutLoss, Measurement
 from stages.continuing.supply import plan_stages, training_steps
 from stages.errors import DataError
+from stages.hashing import GOLDEN, splitmix64
 from stages.loading.dataset import ShardDataset
 from stages.objectives.learning import LearningSettings
 from stages.verify.model import reproducible
@@ -39,8 +40,6 @@ from stages.verify.training import Machine, learning_rate
 
 WINDOW = 32
 """Tokens: a power of two."""
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, so that powers of it lose no bit of a token; of splitmix64."""
 
 
 class SeenPieces:
@@ -90,7 +89,7 @@ def _windows(ids: NDArray[np.int64]) -> NDArray[np.uint64]:
         return np.zeros((len(ids), 0), np.uint64)
     hashes, length = _mixed(ids.astype(np.uint64)), 1
     while length < WINDOW:
-        factor = np.uint64(pow(int(_FACTOR), length, 1 << 64))
+        factor = np.uint64(pow(int(GOLDEN), length, 1 << 64))  # odd, so no bit of a token is lost
         hashes = hashes[:, :-length] * factor + hashes[:, length:]
         length *= 2
     return hashes
@@ -98,10 +97,7 @@ def _windows(ids: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the values of splitmix64: neighbouring ids have nothing in common."""
-    values = (values + np.uint64(1)) * _FACTOR
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    return splitmix64((values + np.uint64(1)) * GOLDEN)
 
 
 _CURVE_POINTS = 60

@@ -19,12 +19,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stages.byte_kernels import EMPTY, first_slot, fmix64, free_slot, next_slot
 from stages.decontamination.config import DecontaminationRule
-from stages.decontamination.words import ABSENT, KnownWords, mixed, table_size, vocabulary_of, words_of
+from stages.decontamination.words import ABSENT, KnownWords, table_size, vocabulary_of, words_of
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
-
-BASE = np.uint64(0x9E3779B97F4A7C15)
-"""Of the hash of an n-gram, a polynomial of the hashes of its words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class Grams:
     lengths: NDArray[np.int64]
     """(G,) its words."""
     table: NDArray[np.int32]
-    """(T,) by hash: their numbers, `ABSENT` where none is; T is a power of two."""
+    """(T,) hash table of their numbers."""
     sizes: NDArray[np.int64]
     """The lengths that there are, each once."""
 
@@ -124,7 +123,7 @@ class IndexBuilder:
         places = np.flatnonzero(gram_of != ABSENT)
         places = places[np.argsort(gram_of[places], kind="stable")]
         counts = np.bincount(gram_of[places], minlength=len(at))
-        table = np.full(table_size(len(at)), ABSENT, np.int32)
+        table = np.full(table_size(len(at)), EMPTY, np.int32)
         _enter_grams(stream, at, sizes[at], table)
         place_ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return EvaluationIndex(
@@ -140,7 +139,7 @@ def _numbered(
     """Return the number of the n-gram at each place, and where each one stands first."""
     gram_of = np.full(len(stream), ABSENT, np.int32)
     at = np.empty(int(np.count_nonzero(sizes)), np.int64)
-    table = np.full(table_size(len(at)), ABSENT, np.int32)
+    table = np.full(table_size(len(at)), EMPTY, np.int32)
     return gram_of, at[: _number_grams(stream, sizes, table, gram_of, at)]
 
 
@@ -210,13 +209,13 @@ def _drop_poor(stream: NDArray[np.int32], sizes: NDArray[np.int64], lettered: ND
 @lean_kernel
 def word_hash(word: int) -> np.uint64:
     """Return the hash of a word's number."""
-    return mixed(np.uint64(word + 1) * BASE)
+    return fmix64(np.uint64(word + 1) * GOLDEN)
 
 
 @lean_kernel
-def gram_slot(value: np.uint64, size: int, mask: int) -> int:
-    """Return where the search for an n-gram begins in a table, given its polynomial and its words."""
-    return int(np.int64(mixed(value ^ np.uint64(size)) & np.uint64(mask)))
+def gram_hash(value: np.uint64, size: int) -> np.uint64:
+    """Return the hash of an n-gram, given its polynomial and its words."""
+    return fmix64(value ^ np.uint64(size))
 
 
 @lean_kernel
@@ -232,10 +231,11 @@ def same_words(
 
 @lean_kernel
 def _hash_at(stream: NDArray[np.int32], at: int, size: int) -> np.uint64:
+    """Return the hash of the n-gram of so many words at a place."""
     value = np.uint64(0)
     for offset in range(size):
-        value = value * BASE + word_hash(stream[at + offset])
-    return value
+        value = value * GOLDEN + word_hash(stream[at + offset])
+    return gram_hash(value, size)
 
 
 @lean_kernel
@@ -247,22 +247,22 @@ def _number_grams(
     at: NDArray[np.int64],
 ) -> int:
     """Number the distinct n-grams in the order in which they come; return how many there are."""
-    mask, count = len(table) - 1, 0
+    count = 0
     for place in range(len(stream)):
         size = sizes[place]
         if size == 0:
             continue
-        slot = gram_slot(_hash_at(stream, place, size), size, mask)
+        slot = first_slot(_hash_at(stream, place, size), table)
         while True:
             known = table[slot]
-            if known == ABSENT:
+            if known == EMPTY:
                 table[slot], at[count], gram_of[place] = count, place, count
                 count += 1
                 break
             if sizes[at[known]] == size and same_words(stream, at[known], stream, place, size):
                 gram_of[place] = known
                 break
-            slot = (slot + 1) & mask
+            slot = next_slot(slot, table)
     return count
 
 
@@ -271,9 +271,5 @@ def _enter_grams(
     stream: NDArray[np.int32], at: NDArray[np.int64], sizes: NDArray[np.int64], table: NDArray[np.int32]
 ) -> None:
     """Fill the table of distinct n-grams."""
-    mask = len(table) - 1
     for gram in range(len(at)):
-        slot = gram_slot(_hash_at(stream, at[gram], sizes[gram]), sizes[gram], mask)
-        while table[slot] != ABSENT:
-            slot = (slot + 1) & mask
-        table[slot] = gram
+        table[free_slot(_hash_at(stream, at[gram], sizes[gram]), table)] = gram

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.decontamination.index import BASE, EvaluationIndex, Grams, gram_slot, same_words, word_hash
+from stages.byte_kernels import EMPTY, first_slot, next_slot
+from stages.decontamination.index import EvaluationIndex, Grams, gram_hash, same_words, word_hash
 from stages.decontamination.words import ABSENT, Folding, FoundWords, fill_words
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
 BLOCK_WORDS = 1 << 15
@@ -180,7 +182,7 @@ def _find_grams(  # noqa: PLR0913  # likewise
             prefix[place + 1] = 0
             continue
         known += 1
-        prefix[place + 1] = prefix[place] * BASE + word_hash(ids[place])
+        prefix[place + 1] = prefix[place] * GOLDEN + word_hash(ids[place])
         if place < span[0]:
             continue
         for size in sizes:
@@ -202,7 +204,7 @@ def _find_grams(  # noqa: PLR0913  # likewise
 @lean_kernel
 def _power(size: int) -> np.uint64:
     """Return the base of the polynomial to a power."""
-    power, base = np.uint64(1), BASE
+    power, base = np.uint64(1), GOLDEN
     while size > 0:
         if size & 1:
             power *= base
@@ -223,13 +225,12 @@ def _look_up(
 ) -> int:
     """Return the number of the n-gram that some words are, or `ABSENT`; the words are compared."""
     stream, at, lengths, table, _ = grams
-    mask = len(table) - 1
-    slot = gram_slot(value, size, mask)
-    while table[slot] != ABSENT:
+    slot = first_slot(gram_hash(value, size), table)
+    while table[slot] != EMPTY:
         gram = table[slot]
         if lengths[gram] == size and same_words(ids, low, stream, at[gram], size):
             return int(gram)
-        slot = (slot + 1) & mask
+        slot = next_slot(slot, table)
     return ABSENT
 
 

@@ -24,6 +24,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import EMPTY, code_point, first_slot, fmix64, free_slot, next_slot
+from stages.hashing import FNV_OFFSET, FNV_PRIME
 from stages.kernels import lean_kernel
 from stages.scripts import UNSPACED_RANGES
 
@@ -48,13 +50,8 @@ _NUMERIC = frozenset(map(ord, "0123456789,"))
 _NOTHING, _OTHER = -1, 0
 """In place of a character: it is passed over, or it is no part of a number."""
 _CODES = 0x110000
-_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
-_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
-_FNV_PRIME = np.uint64(0x100000001B3)
 FoundWords = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
 """Words of a text: their numbers, and the bytes where each begins and ends."""
-_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
-_SHIFT = np.uint64(33)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +164,7 @@ class KnownWords:
     ptr: NDArray[np.int64]
     """(V + 1,) where each begins."""
     table: NDArray[np.int32]
-    """(T,) by hash: numbers of words, `ABSENT` where none is; T is a power of two."""
+    """(T,) hash table of their numbers."""
 
     @property
     def longest(self) -> int:
@@ -180,7 +177,7 @@ def vocabulary_of(words: list[str]) -> KnownWords:
     lengths = [len(word) for word in words]
     codes = np.array([ord(character) for word in words for character in word], np.int32)
     ptr = np.cumsum([0, *lengths]).astype(np.int64)
-    table = np.full(table_size(len(words)), ABSENT, np.int32)
+    table = np.full(table_size(len(words)), EMPTY, np.int32)
     _fill_table(codes, ptr, table)
     return KnownWords(codes, ptr, table)
 
@@ -191,29 +188,17 @@ def table_size(entries: int) -> int:
 
 
 @lean_kernel
-def mixed(value: np.uint64) -> np.uint64:
-    """Mix the bits of a hash (the finaliser of MurmurHash3)."""
-    value = (value ^ (value >> _SHIFT)) * _MIX[0]
-    value = (value ^ (value >> _SHIFT)) * _MIX[1]
-    return value ^ (value >> _SHIFT)
-
-
-@lean_kernel
 def _hash_codes(codes: NDArray[np.int32], begin: int, end: int) -> np.uint64:
-    value = _FNV_OFFSET
+    value = FNV_OFFSET
     for place in range(begin, end):
-        value = (value ^ np.uint64(codes[place])) * _FNV_PRIME
-    return mixed(value)
+        value = (value ^ np.uint64(codes[place])) * FNV_PRIME
+    return fmix64(value)
 
 
 @lean_kernel
 def _fill_table(codes: NDArray[np.int32], ptr: NDArray[np.int64], table: NDArray[np.int32]) -> None:
-    mask = len(table) - 1
     for word in range(len(ptr) - 1):
-        slot = np.int64(_hash_codes(codes, ptr[word], ptr[word + 1]) & np.uint64(mask))
-        while table[slot] != ABSENT:
-            slot = (slot + 1) & mask
-        table[slot] = word
+        table[free_slot(_hash_codes(codes, ptr[word], ptr[word + 1]), table)] = word
 
 
 @lean_kernel
@@ -233,9 +218,8 @@ def look_up(
         ptr: likewise.
         table: likewise.
     """
-    mask = len(table) - 1
-    slot = np.int64(_hash_codes(word, 0, length) & np.uint64(mask))
-    while table[slot] != ABSENT:
+    slot = first_slot(_hash_codes(word, 0, length), table)
+    while table[slot] != EMPTY:
         known = table[slot]
         begin = ptr[known]
         if ptr[known + 1] - begin == length:
@@ -246,21 +230,8 @@ def look_up(
                     break
             if same:
                 return int(known)
-        slot = (slot + 1) & mask
+        slot = next_slot(slot, table)
     return ABSENT
-
-
-@lean_kernel
-def _code_at(data: NDArray[np.uint8], position: int) -> tuple[int, int]:
-    """Return the character at a byte of valid UTF-8, and the byte after it."""
-    lead = int(data[position])
-    if lead < _TWO_BYTES:
-        return lead, position + 1
-    width = 2 + int(lead >= _THREE_BYTES) + int(lead >= _FOUR_BYTES)
-    code = lead & (0x7F >> width)
-    for offset in range(1, width):
-        code = code << 6 | int(data[position + offset] & 0x3F)
-    return code, position + width
 
 
 @lean_kernel
@@ -291,14 +262,14 @@ def _groups_digits(
         place: where the character begins.
         after: where it ends.
     """
-    if _numeric(_code_at(data, place)[0], tables) != _COMMA:
+    if _numeric(code_point(data, place)[0], tables) != _COMMA:
         return False
     digits, before = 0, place
     while before > span[0] and digits <= 3:  # noqa: PLR2004  # digits of the first group
         before -= 1
         while data[before] & 0xC0 == 0x80:  # noqa: PLR2004  # in the middle of a character
             before -= 1
-        found = _numeric(_code_at(data, before)[0], tables)
+        found = _numeric(code_point(data, before)[0], tables)
         if found in (_COMMA, _OTHER):
             break
         digits += int(found != _NOTHING)
@@ -307,7 +278,8 @@ def _groups_digits(
     while True:
         digits, found = 0, _OTHER
         while after < span[1] and digits <= 3:  # noqa: PLR2004
-            code, after = _code_at(data, after)
+            code, width = code_point(data, after)
+            after += width
             found = _numeric(code, tables)
             if found in (_COMMA, _OTHER):
                 break
@@ -363,7 +335,8 @@ def fill_words(  # noqa: C901  # one state machine
     length, begin, end = 0, position, position
     while position < last:
         start = position
-        code, position = _code_at(data, position)
+        code, width = code_point(data, position)
+        position += width
         first = int(single[code])
         place = -1 - first
         parts = 1 if first >= 0 else int(several[place])

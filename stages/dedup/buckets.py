@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import EMPTY, first_slot, free_slot, next_slot
 from stages.kernels import lean_kernel
 
 _MOST = (1 << 31) - 1
@@ -57,7 +58,7 @@ def shared_keys(blocks: Iterable[KeyBlock], *, room: int = 0) -> SharedKeys:
     chosen = np.flatnonzero(counts > 1)
     chosen = chosen[np.argsort(table[chosen])]
     keys = table[chosen]
-    slots = np.full(1 << (2 * len(keys)).bit_length(), -1, np.int32)
+    slots = np.full(1 << (2 * len(keys)).bit_length(), EMPTY, np.int32)
     _fill_slots(keys, slots)
     return SharedKeys(keys, counts[chosen].astype(np.int64), slots)
 
@@ -71,10 +72,9 @@ def _table(keys: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
 @lean_kernel
 def _counted_slot(key: np.uint64, table: NDArray[np.uint64], counts: NDArray[np.int32]) -> np.uint64:
     """Return the slot of a key, or the empty one where it would lie. Keys are hashes already."""
-    last = np.uint64(len(table) - 1)
-    slot = key & last
+    slot = first_slot(key, table)
     while counts[slot] > 0 and table[slot] != key:
-        slot = (slot + np.uint64(1)) & last
+        slot = next_slot(slot, table)
     return slot
 
 
@@ -118,19 +118,9 @@ def _move(
 
 
 @lean_kernel
-def _slot(key: np.uint64, keys: NDArray[np.uint64], slots: NDArray[np.int32]) -> np.uint64:
-    """Return the slot of a key, or the empty one where it would lie. Keys are hashes already."""
-    last = np.uint64(len(slots) - 1)
-    slot = key & last
-    while slots[slot] >= 0 and keys[slots[slot]] != key:
-        slot = (slot + np.uint64(1)) & last
-    return slot
-
-
-@lean_kernel
 def _fill_slots(keys: NDArray[np.uint64], slots: NDArray[np.int32]) -> None:
     for bucket in range(len(keys)):
-        slots[_slot(keys[bucket], keys, slots)] = bucket
+        slots[free_slot(keys[bucket], slots)] = bucket
 
 
 @lean_kernel
@@ -141,7 +131,11 @@ def _find(
     found: NDArray[np.int32],
 ) -> None:
     for row in range(len(wanted)):
-        found[row] = slots[_slot(wanted[row], keys, slots)]
+        key = wanted[row]
+        slot = first_slot(key, slots)
+        while slots[slot] != EMPTY and keys[slots[slot]] != key:
+            slot = next_slot(slot, slots)
+        found[row] = slots[slot]
 
 
 class BucketFiller:

@@ -25,15 +25,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import fmix64
 from stages.dedup.polynomials import (  # the hashes of all spans
-    BASE,
     ONE,
     check_of,
-    mixed,
     next_check,
     rolled_check,
     top_powers,
 )
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -115,13 +115,13 @@ def _fill_stretches(
     within = len(grams)
     value, top = np.uint64(0), top_powers(gram)[0]
     for offset in range(gram):
-        value = value * BASE + np.uint64(text[offset]) + ONE
+        value = value * GOLDEN + np.uint64(text[offset]) + ONE
     count, low, place, tied = 0, _LAST, -within - 1, False
     for number in range(len(text) - gram + 1):
         if number:
             old, new = np.uint64(text[number - 1]) + ONE, np.uint64(text[number + gram - 1]) + ONE
-            value = (value - old * top) * BASE + new
-        hashed = mixed(value)
+            value = (value - old * top) * GOLDEN + new
+        hashed = fmix64(value)
         grams[number % within] = hashed
         if hashed <= low:
             tied = hashed == low and number > 0
@@ -174,14 +174,14 @@ def _fill_windows(
         for window in range(starts[stretch], starts[stretch] + counts[stretch]):
             if at >= 0 and at == window - 1:
                 old, new = np.uint64(text[at]) + ONE, np.uint64(text[at + size]) + ONE
-                key = (key - old * top) * BASE + new
+                key = (key - old * top) * GOLDEN + new
                 check = rolled_check(check, old, new, check_top)
             else:
                 key, check = np.uint64(0), np.uint64(0)
                 for offset in range(window, window + size):
                     symbol = np.uint64(text[offset]) + ONE
-                    key, check = key * BASE + symbol, next_check(check, symbol)
+                    key, check = key * GOLDEN + symbol, next_check(check, symbol)
             at = window
-            found.keys[row], found.starts[row] = mixed(key), window
+            found.keys[row], found.starts[row] = fmix64(key), window
             found.checks[row] = check_of(check)
             row += 1

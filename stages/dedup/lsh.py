@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stages.dedup.normalization import ShingleConfig
+from stages.hashing import FMIX_FACTORS, GOLDEN
 from stages.kernels import lean_kernel
 
 KEYS_PER_PARTITION = 1 << 20
@@ -29,8 +30,6 @@ _WEIGHTS = (0.1, 0.9)
 """False positives cost a comparison, false negatives a duplicate: datasketch's default weighs them
 alike, which at 128 permutations finds only 40% of the pairs at the threshold."""
 
-_BASE = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xFF51AFD7ED558CCD)
 _SHIFT = np.uint64(32)
 _TOGETHER = 512
 """Documents whose keys are computed together, so that they stay in the fastest cache."""
@@ -117,10 +116,10 @@ def _band_keys(rows: NDArray[np.uint32], keys: NDArray[np.uint64]) -> None:
         for row in range(len(rows)):
             values = rows[row, start : start + _TOGETHER]
             for document in range(len(block)):
-                key = (block[document] ^ np.uint64(values[document])) * _BASE
+                key = (block[document] ^ np.uint64(values[document])) * GOLDEN
                 block[document] = key ^ (key >> _SHIFT)
         for document in range(len(block)):
-            key = block[document] * _MIX
+            key = block[document] * FMIX_FACTORS[0]
             block[document] = key ^ (key >> _SHIFT)
 
 

@@ -9,21 +9,14 @@ Together they are 96 bits. Two different spans of 10^11 have both in common with
 
 import numpy as np
 
+from stages.byte_kernels import fmix64
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
-BASE, CHECK_BASE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x11B54A32D192ED03)
+CHECK_BASE = np.uint64(0x11B54A32D192ED03)
 PRIME, ONE = np.uint64((1 << 61) - 1), np.uint64(1)
 _PRIME_BITS = np.uint64(61)
-_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
-_SHIFT, _HALF = np.uint64(33), np.uint64(32)
-
-
-@lean_kernel
-def mixed(value: np.uint64) -> np.uint64:
-    """Return a hash of a number of 64 bits."""
-    value = (value ^ (value >> _SHIFT)) * _MIX[0]
-    value = (value ^ (value >> _SHIFT)) * _MIX[1]
-    return value ^ (value >> _SHIFT)
+_HALF = np.uint64(32)
 
 
 @lean_kernel
@@ -52,7 +45,7 @@ def next_check(check: np.uint64, symbol: np.uint64) -> np.uint64:
 @lean_kernel
 def check_of(polynomial: np.uint64) -> np.uint32:
     """Return the bits of a check that are kept."""
-    return np.uint32(mixed(polynomial) >> _HALF)
+    return np.uint32(fmix64(polynomial) >> _HALF)
 
 
 @lean_kernel
@@ -60,7 +53,7 @@ def top_powers(size: int) -> tuple[np.uint64, np.uint64]:
     """Return what the first symbol of a window is multiplied with, in key and check."""
     top, check_top = ONE, ONE
     for _ in range(size - 1):
-        top, check_top = top * BASE, product(check_top, CHECK_BASE)
+        top, check_top = top * GOLDEN, product(check_top, CHECK_BASE)
     return top, check_top
 
 

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import ASCII, code_point, fmix64
+from stages.hashing import FNV_OFFSET, FNV_PRIME, GOLDEN
 from stages.kernels import lean_kernel
 from stages.scripts import UNSPACED, UNSPACED_RANGES
 
@@ -40,12 +42,6 @@ def _character_kinds() -> NDArray[np.uint8]:
 
 KINDS = _character_kinds()
 """Of each code point, for `fill_tokens`."""
-_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
-_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
-_FNV_PRIME = np.uint64(0x100000001B3)
-_BASE = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
-_MIX_SHIFT = np.uint64(33)
 
 
 def split_tokens(text: str) -> list[str]:
@@ -162,31 +158,27 @@ def fill_tokens(
         How many tokens were written, and the place after them.
     """
     count, inside = 0, False
-    value = _FNV_OFFSET
+    value = FNV_OFFSET
     while position < len(buffer) and count < most:
         byte = buffer[position]
-        if byte < _TWO_BYTES and kinds[byte] == _OTHER:  # of most texts most characters
-            value = (value ^ np.uint64(byte)) * _FNV_PRIME
+        if byte < ASCII and kinds[byte] == _OTHER:  # of most texts most characters
+            value = (value ^ np.uint64(byte)) * FNV_PRIME
             inside = True
             position += 1
             continue
-        lead = np.uint32(byte)
-        width = 1 + (lead >= _TWO_BYTES) + (lead >= _THREE_BYTES) + (lead >= _FOUR_BYTES)
-        code = lead if width == 1 else lead & np.uint32(0x7F >> width)
-        for offset in range(1, width):
-            code = code << np.uint32(6) | np.uint32(buffer[position + offset] & 0x3F)
+        code, width = code_point(buffer, position)
         kind = kinds[code]
         if kind != _OTHER and inside:
             tokens[count] = value
-            count, inside, value = count + 1, False, _FNV_OFFSET
+            count, inside, value = count + 1, False, FNV_OFFSET
         if kind != _SPACE:
             for offset in range(width):
-                value = (value ^ np.uint64(buffer[position + offset])) * _FNV_PRIME
+                value = (value ^ np.uint64(buffer[position + offset])) * FNV_PRIME
             inside = True
         if kind == _ALONE:
             tokens[count] = value
-            count, inside, value = count + 1, False, _FNV_OFFSET
-        position = position + int(width)
+            count, inside, value = count + 1, False, FNV_OFFSET
+        position += width
     if inside:
         tokens[count] = value
         count += 1
@@ -209,8 +201,6 @@ def fill_shingles(tokens: NDArray[np.uint64], size: int, shingles: NDArray[np.ui
     for start in range(count):
         value = np.uint64(0)
         for offset in range(width):
-            value = value * _BASE + tokens[start + offset]
-        value = (value ^ (value >> _MIX_SHIFT)) * _MIX[0]
-        value = (value ^ (value >> _MIX_SHIFT)) * _MIX[1]
-        shingles[start] = value ^ (value >> _MIX_SHIFT)
+            value = value * GOLDEN + tokens[start + offset]
+        shingles[start] = fmix64(value)
     return count

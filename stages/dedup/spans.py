@@ -14,24 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from stages.byte_kernels import code_point, fmix64
 from stages.config import Config
 from stages.dedup.polynomials import (  # the hashes of all spans
-    BASE,
     ONE,
     check_of,
-    mixed,
     next_check,
     reduced,
     rolled_check,
     top_powers,
 )
 from stages.dedup.shingles import KINDS  # one definition of a word for shingles and spans
+from stages.hashing import FNV_OFFSET, FNV_PRIME, GOLDEN
 from stages.kernels import lean_kernel
 
 _OTHER, _SPACE, _ALONE = 0, 1, 2  # as in KINDS
 _NEWLINE = 0x0A
-_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
-_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 class RepeatedLines(Config):
@@ -130,35 +128,24 @@ def _blocks_of(text: NDArray[np.uint8], min_chars: int, *, by_paragraph: bool) -
 
 
 @lean_kernel
-def _code_at(text: NDArray[np.uint8], place: int) -> tuple[np.uint32, int]:
-    """Return the code point at a place of valid UTF-8, and its width in bytes."""
-    lead = np.uint32(text[place])
-    width = 1 + int(lead >= _TWO_BYTES) + int(lead >= _THREE_BYTES) + int(lead >= _FOUR_BYTES)
-    code = lead if width == 1 else lead & np.uint32(0x7F >> width)
-    for offset in range(1, width):
-        code = code << np.uint32(6) | np.uint32(text[place + offset] & 0x3F)
-    return code, width
-
-
-@lean_kernel
 def _fill_words(text: NDArray[np.uint8], kinds: NDArray[np.uint8], words: WordPlaces) -> int:
     """Fill in the words of a text, and return how many there are."""
     count, begin, place = 0, -1, 0
-    value = _FNV_OFFSET
+    value = FNV_OFFSET
     while place < len(text):
-        code, width = _code_at(text, place)
+        code, width = code_point(text, place)
         kind = kinds[code]
         if kind != _OTHER and begin >= 0:
             words.hashes[count], words.starts[count], words.ends[count] = value, begin, place
-            count, begin, value = count + 1, -1, _FNV_OFFSET
+            count, begin, value = count + 1, -1, FNV_OFFSET
         if kind != _SPACE:
             begin = place if begin < 0 else begin
             for offset in range(width):
-                value = (value ^ np.uint64(text[place + offset])) * _FNV_PRIME
+                value = (value ^ np.uint64(text[place + offset])) * FNV_PRIME
         place += width
         if kind == _ALONE:
             words.hashes[count], words.starts[count], words.ends[count] = value, begin, place
-            count, begin, value = count + 1, -1, _FNV_OFFSET
+            count, begin, value = count + 1, -1, FNV_OFFSET
     if begin >= 0:
         words.hashes[count], words.starts[count], words.ends[count] = value, begin, place
         count += 1
@@ -173,14 +160,14 @@ def _fill_windows(
     key, check = np.uint64(0), np.uint64(0)
     top, check_top = top_powers(size)
     for word in range(size):
-        key = key * BASE + hashes[word]
+        key = key * GOLDEN + hashes[word]
         check = next_check(check, reduced(hashes[word]))
     for window in range(len(keys)):
-        keys[window] = mixed(key)
+        keys[window] = fmix64(key)
         checks[window] = check_of(check)
         if window + size < len(hashes):
             old, new = hashes[window], hashes[window + size]
-            key = (key - old * top) * BASE + new
+            key = (key - old * top) * GOLDEN + new
             check = rolled_check(check, reduced(old), reduced(new), check_top)
 
 
@@ -210,11 +197,11 @@ def _fill_blocks(
         if begin < 0:
             begin, characters, first, second = low, 0, np.uint64(0), np.uint64(0)
         else:
-            first = first * BASE + np.uint64(_NEWLINE + 1)
+            first = first * GOLDEN + np.uint64(_NEWLINE + 1)
             second = next_check(second, np.uint64(_NEWLINE + 1))
         for offset in range(low, high):
             symbol = np.uint64(text[offset]) + ONE
-            first = first * BASE + symbol
+            first = first * GOLDEN + symbol
             second = next_check(second, symbol)
             characters += (text[offset] & 0xC0) != 0x80  # noqa: PLR2004 - the first byte of a character
         end = high
@@ -228,7 +215,7 @@ def _line_at(text: NDArray[np.uint8], kinds: NDArray[np.uint8], place: int) -> t
     """Return where the line at a place begins and ends without white space, and the next line begins."""
     low, high = -1, place
     while place < len(text) and text[place] != _NEWLINE:
-        code, width = _code_at(text, place)
+        code, width = code_point(text, place)
         if kinds[code] != _SPACE:
             low = place if low < 0 else low
             high = place + width
@@ -249,7 +236,7 @@ def _close(
     """Fill in one block if it is long enough, and return how many there are."""
     if not long:
         return count
-    spans.keys[count] = mixed(first)
+    spans.keys[count] = fmix64(first)
     spans.checks[count] = check_of(second)
     spans.starts[count], spans.ends[count] = begin, end
     return count + 1

@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from stages.byte_kernels import code_point
 from stages.filtering.characters import SPACE, STOP, character_flags
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
 from stages.filtering.repeats import empty_set, mixed, slot_of
-from stages.filtering.words import BASE, Words, code_at
+from stages.filtering.words import Words
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
 _LINE_FEED = 10
@@ -58,12 +60,12 @@ def _count_lines(
     while place < size:
         value, length, last, blank = np.uint64(0), 0, 0, True
         while place < size:
-            code, width = code_at(buffer, place)
+            code, width = code_point(buffer, place)
             if code == _LINE_FEED:
                 place += 1
                 break
             for offset in range(width):
-                value = value * BASE + np.uint64(buffer[place + offset]) + np.uint64(1)
+                value = value * GOLDEN + np.uint64(buffer[place + offset]) + np.uint64(1)
             length, last, place = length + 1, code, place + width
             blank = blank and flags[code] & SPACE != 0
         if blank:

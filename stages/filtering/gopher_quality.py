@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from stages.byte_kernels import code_point
 from stages.filtering.characters import SPACE, character_flags
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
-from stages.filtering.words import ALPHABETIC, REAL, Words, code_at, split_words, word_hash
+from stages.filtering.words import ALPHABETIC, REAL, Words, split_words, word_hash
 from stages.kernels import lean_kernel
 
 _STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -113,7 +114,7 @@ def _count_lines(
         lines += 1
         first, dots, last, apart = -1, 0, -1, False
         while place < size:
-            code, width = code_at(buffer, place)
+            code, width = code_point(buffer, place)
             place += width
             if code == _LINE_FEED:  # the only line end of a clean text
                 break

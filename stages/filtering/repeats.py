@@ -7,12 +7,12 @@ probability of 3 in a million.
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import code_point, fmix64
 from stages.filtering.characters import SPACE
-from stages.filtering.words import BASE, code_at
+from stages.hashing import GOLDEN
 from stages.kernels import inlined_kernel, lean_kernel
 
-_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
-_SHIFT, _HALF = np.uint64(33), np.uint64(32)
+_HALF = np.uint64(32)
 _NEVER_0 = np.uint64(1)
 _FIRST, _STEP = np.int64(0), np.int64(1)
 """Of the places of a hash table."""
@@ -52,10 +52,7 @@ def slot_of(table: NDArray[np.uint64], value: np.uint64) -> int:
 @inlined_kernel
 def mixed(value: np.uint64) -> np.uint64:
     """Return a hash whose high bits depend on all bits of another; never 0."""
-    value = (value ^ (value >> _SHIFT)) * _MIX[0]
-    value = (value ^ (value >> _SHIFT)) * _MIX[1]
-    value = value ^ (value >> _SHIFT)
-    return value or _NEVER_0
+    return fmix64(value) or _NEVER_0
 
 
 @lean_kernel
@@ -90,7 +87,7 @@ def repeated_pieces(
         while True:
             for offset in range(place, end):
                 byte = buffer[offset]
-                value = value * BASE + np.uint64(byte) + np.uint64(1)
+                value = value * GOLDEN + np.uint64(byte) + np.uint64(1)
                 length += (byte & _TAIL_BITS) != _FIRST_TAIL
             place = end + 1
             if not whole or place >= size:
@@ -98,7 +95,7 @@ def repeated_pieces(
             end = _line_end(buffer, place)
             if _is_blank(buffer, flags, place, end):
                 break
-            value = value * BASE + np.uint64(_LINE_FEED) + np.uint64(1)
+            value = value * GOLDEN + np.uint64(_LINE_FEED) + np.uint64(1)
             length += 1
         pieces += 1
         value = mixed(value)
@@ -121,7 +118,7 @@ def _line_end(buffer: NDArray[np.uint8], place: int) -> int:
 def _is_blank(buffer: NDArray[np.uint8], flags: NDArray[np.uint16], place: int, end: int) -> bool:
     """Say whether there is nothing but white space between two places."""
     while place < end:
-        code, width = code_at(buffer, place)
+        code, width = code_point(buffer, place)
         if flags[code] & SPACE == 0:
             return False
         place += width
@@ -151,13 +148,13 @@ def most_frequent_run(
     """
     most = 0
     for start in range(len(hashes) - size + 1):
-        value = _joined(hashes, powers, start, size, BASE, _SPACE)
+        value = _joined(hashes, powers, start, size, GOLDEN, _SPACE)
         slot = slot_of(table, value)
         table[slot] = value
         numbers[slot] += 1
         most = max(most, numbers[slot])
     for start in range(len(hashes) - size + 1):
-        if numbers[slot_of(table, _joined(hashes, powers, start, size, BASE, _SPACE))] == most:
+        if numbers[slot_of(table, _joined(hashes, powers, start, size, GOLDEN, _SPACE))] == most:
             characters = size - 1
             for offset in range(size):
                 characters += lengths[start + offset]
@@ -205,7 +202,7 @@ def _joined(
     factor: np.uint64,
     summand: np.uint64,
 ) -> np.uint64:
-    """Return the hash of a run of words, two joined by a space (`BASE`, `_SPACE`) or nothing (1, 0)."""
+    """Return the hash of a run of words, joined by a space (`GOLDEN`, `_SPACE`) or nothing (1, 0)."""
     value = hashes[start]
     for place in range(start + 1, start + size):
         value = (value * factor + summand) * powers[place] + hashes[place]

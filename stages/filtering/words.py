@@ -22,6 +22,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import code_point
 from stages.filtering.characters import (
     ALPHA,
     DIGIT,
@@ -33,9 +34,9 @@ from stages.filtering.characters import (
     UPPER,
     character_flags,
 )
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
-BASE = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
 ALPHABETIC, REAL = 1, 2
 """Flags of a word: it holds a letter; it holds something that is not listed punctuation."""
@@ -107,25 +108,12 @@ def _is(character: str, flag: int) -> bool:
 
 
 @lean_kernel
-def code_at(buffer: NDArray[np.uint8], place: int) -> tuple[int, int]:
-    """Return the code point at a place of valid UTF-8, and how many bytes it has."""
-    lead = int(buffer[place])
-    if lead < 0x80:  # noqa: PLR2004  # least byte that is not ASCII
-        return lead, 1
-    width = 2 + (lead >= 0xE0) + (lead >= 0xF0)  # noqa: PLR2004  # least leads of 3 and 4 bytes
-    code = lead & (0x7F >> width)
-    for offset in range(1, width):
-        code = code << 6 | (int(buffer[place + offset]) & 0x3F)
-    return code, width
-
-
-@lean_kernel
 def _code_before(buffer: NDArray[np.uint8], place: int) -> tuple[int, int]:
     """Return the code point that ends at a place, and how many bytes it has."""
     first = place - 1
     while _FIRST_TAIL <= buffer[first] <= _LAST_TAIL:
         first -= 1
-    code, _ = code_at(buffer, first)
+    code, _ = code_point(buffer, first)
     return code, place - first
 
 
@@ -134,7 +122,7 @@ def _flags_at(buffer: NDArray[np.uint8], flags: NDArray[np.uint16], place: int, 
     """Return the classes of the character at a place; those of a space at the end of a word."""
     if place >= end:
         return SPACE
-    code, _ = code_at(buffer, place)
+    code, _ = code_point(buffer, place)
     return int(flags[code])
 
 
@@ -172,7 +160,7 @@ def _mark_width(
         start: of the word.
         end: of the word.
     """
-    code, width = code_at(buffer, place)
+    code, width = code_point(buffer, place)
     kind = int(flags[code])
     if kind & (ALPHA | DIGIT):
         return 0
@@ -189,7 +177,7 @@ def _mark_width(
     if kind & HYPHEN and before & ALPHA:
         behind = place + width
         while _flags_at(buffer, flags, behind, end) & HYPHEN:
-            _, wide = code_at(buffer, behind)
+            _, wide = code_point(buffer, behind)
             behind += wide
         if _flags_at(buffer, flags, behind, end) & ALPHA:
             return behind - place
@@ -232,10 +220,10 @@ def _put_word(
     value, power, length, kind = np.uint64(0), _ONE, 0, 0
     place = start
     while place < end:
-        code, width = code_at(buffer, place)
+        code, width = code_point(buffer, place)
         for offset in range(width):
-            value = value * BASE + np.uint64(buffer[place + offset]) + _ONE
-            power = power * BASE
+            value = value * GOLDEN + np.uint64(buffer[place + offset]) + _ONE
+            power = power * GOLDEN
         classes = int(flags[code])
         kind |= (ALPHABETIC if classes & ALPHA else 0) | (0 if classes & LISTED else REAL)
         length += 1
@@ -256,7 +244,7 @@ def _put_marks(
     """Write down the marks around a word, each by itself but for dots."""
     place = start
     while place < end:
-        _, width = code_at(buffer, place)
+        _, width = code_point(buffer, place)
         after = place + max(width, _dots(buffer, place, end))
         count = _put_word(buffer, flags, place, after, count, found)
         place = after
@@ -281,7 +269,7 @@ def _put_cut(
             count = _put_word(buffer, flags, place, place + mark, count, found)
             begin = place = place + mark
         else:
-            _, width = code_at(buffer, place)
+            _, width = code_point(buffer, place)
             place += width
     return _put_word(buffer, flags, begin, end, count, found)
 
@@ -298,17 +286,17 @@ def fill_words(buffer: NDArray[np.uint8], flags: NDArray[np.uint16], found: Word
     """
     size, count, place = len(buffer), 0, 0
     while place < size:
-        code, width = code_at(buffer, place)
+        code, width = code_point(buffer, place)
         if flags[code] & SPACE:
             place += width
             continue
         end = place + width
         while not _flags_at(buffer, flags, end, size) & SPACE:
-            _, width = code_at(buffer, end)
+            _, width = code_point(buffer, end)
             end += width
         first, last = place, end
         while _flags_at(buffer, flags, first, end) & EDGE:
-            _, width = code_at(buffer, first)
+            _, width = code_point(buffer, first)
             first += width
         while last > first:
             code, width = _code_before(buffer, last)
@@ -351,5 +339,5 @@ def word_hash(word: str) -> int:
     """Return the hash of one word."""
     value = 0
     for byte in word.encode():
-        value = (value * int(BASE) + byte + 1) % (1 << 64)
+        value = (value * int(GOLDEN) + byte + 1) % (1 << 64)
     return value

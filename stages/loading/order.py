@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.hashing import FMIX_FACTORS, fmix64
 from stages.seeding import Key, Tag, permutation
 
 MAX_SORTED = 1024
@@ -26,8 +27,6 @@ MAX_SORTED = 1024
 BLOCK = 8192
 """Positions computed together: a few ms, where 64 alone take as long as 2,048 of them."""
 _ROUNDS = 6
-_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
-_SHIFT = np.uint64(33)
 
 
 class EpochOrder:
@@ -148,17 +147,8 @@ def _half_bits(size: int) -> np.uint64:
 
 def _round_keys(seed: int, epoch: int) -> NDArray[np.uint64]:
     numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64)
-    return _mix(_mix(np.uint64(seed) + numbers * _MIX[1]) ^ np.array([epoch], np.uint64) * _MIX[0])
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return MurmurHash3's 64-bit finaliser of each value."""
-    mixed = values ^ (values >> _SHIFT)
-    mixed *= _MIX[0]
-    mixed ^= mixed >> _SHIFT
-    mixed *= _MIX[1]
-    mixed ^= mixed >> _SHIFT
-    return mixed
+    epochs = np.array([epoch], np.uint64) * FMIX_FACTORS[0]
+    return fmix64(fmix64(np.uint64(seed) + numbers * FMIX_FACTORS[1]) ^ epochs)
 
 
 def _encrypt(
@@ -167,5 +157,5 @@ def _encrypt(
     mask = (np.uint64(1) << half) - np.uint64(1)
     left, right = values >> half, values & mask
     for key in keys:
-        left, right = right, left ^ (_mix(right ^ key) & mask)
+        left, right = right, left ^ (fmix64(right ^ key) & mask)
     return left << half | right

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.config import Config
+from stages.hashing import splitmix64
 
 BINS = 4096
 """Bins of a pass over a class, of equal probability."""
@@ -28,8 +29,6 @@ _SHIFT = np.uint64(52)
 """Keeps the 12 leading bits."""
 _SALT = np.uint64(0xA3EC4E93B1F0C2D7)
 """So that bins do not follow the order in which documents stand in a shard."""
-_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 NO_WEIGHT = -(1 << 15)
 """The level of documents whose weight is 0 or less: no mix takes them."""
 _OCTAVE = 8
@@ -116,14 +115,8 @@ def bins_of(orders: NDArray[np.uint64]) -> NDArray[np.int64]:
 
     The hash is mixed once more by the finaliser of SplitMix64, so that the documents of a bin stand
     anywhere in a shard.
-
-    Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators", section 4.
     """
-    mixed = orders ^ _SALT
-    for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
-        mixed = (mixed ^ (mixed >> shift)) * factor
-    mixed ^= mixed >> _SHIFTS[-1]
-    return (mixed >> _SHIFT).astype(np.int64)
+    return (splitmix64(orders ^ _SALT) >> _SHIFT).astype(np.int64)
 
 
 def copies_of(

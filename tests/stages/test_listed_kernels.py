@@ -30,9 +30,13 @@ def test_types_of_the_list_are_what_they_are_written_as() -> None:
 
 
 def test_what_is_no_longer_in_the_code_is_named_and_stops_nothing() -> None:
-    module = "stages.dedup.polynomials"
-    past = compile_module(module, {"mixed": [["uint64"], ["uint64", "uint64"]], "none": [["uint64"]]})
-    assert past == [f'{module}:mixed ["uint64", "uint64"]', f'{module}:none ["uint64"]']
-    assert compile_module("stages.none", {"mixed": [["int64"]]}) == ['stages.none:mixed ["int64"]']
-    shape = ["stages.dedup.polynomials:None", "int64"]
-    assert len(compile_module(module, {"mixed": [[shape]]})) == 1
+    module = "stages.byte_kernels"
+    past = compile_module(
+        module, {"code_point": [["uint8[1C]", "int64"], ["uint64"]], "none": [["uint64"]]}
+    )
+    assert past == [f'{module}:code_point ["uint64"]', f'{module}:none ["uint64"]']
+    assert compile_module("stages.none", {"code_point": [["int64"]]}) == [
+        'stages.none:code_point ["int64"]'
+    ]
+    shape = ["stages.byte_kernels:None", "int64"]
+    assert len(compile_module(module, {"code_point": [[shape]]})) == 1

@@ -29,29 +29,14 @@ from stages.tokenizer.bpe.remembered import (
     key_of,
     recall,
     remember,
-    slot_of,
+    word_slot,
 )
-from stages.tokenizer.bpe.tables import hash_bytes, mix_bytes
+from stages.tokenizer.bpe.tables import PieceTable, find_piece, hash_bytes, piece_table
 from stages.tokenizer.bpe.whole_pieces import WholePieces, next_whole, whole_pieces
 from stages.tokenizer.huggingface_content import BYTE_OF, ReadFile, kind_of_model, pairs_of
 from stages.tokenizer.splitting.automaton import Splits, begin_text, next_piece
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
 from stages.tokenizer.texts import JoinedTexts
-
-_ONE = np.uint64(1)
-
-
-class WholeWords(NamedTuple):
-    """W pieces that a word of the same bytes gives, whatever merging would; S slots of a hash table."""
-
-    data: NDArray[np.uint8]
-    """(B,) their bytes."""
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    ids: NDArray[np.int32]
-    """(W,) of each."""
-    slots: NDArray[np.int32]
-    """(S,) which word is there, or `MISSING`; S is 0 if words are always merged."""
 
 
 class ByteTables(NamedTuple):
@@ -60,53 +45,11 @@ class ByteTables(NamedTuple):
     byte_ids: NDArray[np.int32]
     """(256,) of single bytes."""
     merges: Merges
-    whole: WholeWords
+    whole: PieceTable
+    """Pieces that a word of the same bytes gives, whatever merging would."""
     splits: Splits
     written: WholePieces
     """Texts that are cut out before anything else; each is one token."""
-
-
-def whole_words(pieces: list[bytes], ids: NDArray[np.int32]) -> WholeWords:
-    """Return the table of words with their ids."""
-    sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
-    ends = np.cumsum(sizes)
-    room = 1 << (2 * len(pieces)).bit_length() if pieces else 0
-    slots = np.full(room, MISSING, np.int32)
-    words = WholeWords(np.frombuffer(b"".join(pieces), np.uint8), ends - sizes, ends, ids, slots)
-    fill_words(words)
-    return words
-
-
-@lean_kernel
-def fill_words(words: WholeWords) -> None:
-    """Put words into their slots, which are empty."""
-    mask = np.uint64(len(words.slots) - 1)
-    for number in range(len(words.ids)):
-        begin, end = words.begins[number], words.ends[number]
-        slot = mix_bytes(hash_bytes(words.data, begin, end), end - begin) & mask
-        while words.slots[slot] != MISSING:
-            slot = slot + _ONE & mask
-        words.slots[slot] = number
-
-
-@lean_kernel
-def find_word(data: NDArray[np.uint8], begin: int, end: int, words: WholeWords) -> int:
-    """Return the id of a word that is a piece, or `MISSING`."""
-    if len(words.slots) == 0:
-        return MISSING
-    mask = np.uint64(len(words.slots) - 1)
-    slot = mix_bytes(hash_bytes(data, begin, end), end - begin) & mask
-    while words.slots[slot] != MISSING:
-        number = words.slots[slot]
-        first = words.begins[number]
-        if words.ends[number] - first == end - begin:
-            place = 0
-            while place < end - begin and words.data[first + place] == data[begin + place]:
-                place += 1
-            if place == end - begin:
-                return np.int64(words.ids[number])  # type: ignore[return-value]
-        slot = slot + _ONE & mask
-    return MISSING
 
 
 @lean_kernel
@@ -157,7 +100,7 @@ def encode_bytes(
                 filled = _write(begin, place, filled, ids, data, tables, scratch)
                 continue
             key = key_of(texts.words, begin, size)
-            slot, is_known = slot_of(key, known)
+            slot, is_known = word_slot(key, known)
             if is_known:
                 filled = recall(slot, known, filled, ids)
                 continue
@@ -179,10 +122,11 @@ def _write(
     scratch: WordScratch,
 ) -> int:
     """Write the ids of a word behind those that are filled in; return how many are, then."""
-    whole = find_word(data, begin, end, tables.whole)
-    if whole != MISSING:
-        ids[filled] = whole
-        return filled + 1
+    if len(tables.whole.ids):
+        whole = find_piece(data, begin, end, hash_bytes(data, begin, end), tables.whole)
+        if whole != MISSING:
+            ids[filled] = whole
+            return filled + 1
     for place in range(begin, end):
         scratch.symbols[place - begin] = tables.byte_ids[data[place]]
         scratch.begins[place - begin] = place
@@ -228,10 +172,12 @@ def byte_tables_of(file: ReadFile, written: Mapping[bytes, int] = _NOTHING) -> B
     words = vocab if model.get("ignore_merges") else {}
     spelled = {piece: number for piece, number in words.items() if BYTE_OF.keys() >= set(piece)}
     pieces = [bytes(map(BYTE_OF.__getitem__, piece)) for piece in spelled]
+    sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    ends, ids = np.cumsum(sizes), np.array([*spelled.values()], np.int32)
     return ByteTables(
         byte_ids,
         merges,
-        whole_words(pieces, np.array([*spelled.values()], np.int32)),
+        piece_table(b"".join(pieces), ends - sizes, ends, ids),
         splits,
         whole_pieces(written),
     )

@@ -21,12 +21,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import first_slot, next_slot
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
 MISSING = -1
-_MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_ONE, _HALF = np.uint64(1), np.uint64(32)
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+_MIX = np.uint64(0xC2B2AE3D27D4EB4F)
+_HALF = np.uint64(32)
+_NO_PAIR = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Merges(NamedTuple):
@@ -47,30 +49,29 @@ def merges_of(pairs: NDArray[np.int32], ranks: NDArray[np.int32], ids: NDArray[n
         ids: (M,) that each gives.
     """
     room = 1 << max(4, (2 * len(pairs)).bit_length())
-    made = Merges(np.full(room, _EMPTY, np.uint64), np.empty((room, 2), np.int32))
+    made = Merges(np.full(room, _NO_PAIR, np.uint64), np.empty((room, 2), np.int32))
     fill_merges(pairs, ranks, ids, made)
     return made
 
 
 @lean_kernel
-def mixed(left: int, right: int) -> np.uint64:
-    """Return 64 bits of two symbols."""
-    bits = (np.uint64(left) << _HALF | np.uint64(right)) * _MIX
-    return np.uint64((bits ^ bits >> _HALF) * _MIX2)
+def hash_pair(left: int, right: int) -> np.uint64:
+    """Return 64 bits of two symbols, of which the high ones depend on all."""
+    bits = (np.uint64(left) << _HALF | np.uint64(right)) * GOLDEN
+    return np.uint64((bits ^ bits >> _HALF) * _MIX)
 
 
 @lean_kernel
 def find_merge(left: int, right: int, merges: Merges) -> int:
     """Return the slot of two symbols that merge, or `MISSING`."""
-    pairs = merges.pairs
-    mask, wanted = np.uint64(len(pairs) - 1), np.uint64(left) << _HALF | np.uint64(right)
-    slot = mixed(left, right) >> _HALF & mask
+    pairs, wanted = merges.pairs, np.uint64(left) << _HALF | np.uint64(right)
+    slot = first_slot(hash_pair(left, right) >> _HALF, pairs)
     while True:
         if pairs[slot] == wanted:
             return np.int64(slot)  # type: ignore[return-value]
-        if pairs[slot] == _EMPTY:
+        if pairs[slot] == _NO_PAIR:
             return MISSING
-        slot = slot + _ONE & mask
+        slot = next_slot(slot, pairs)
 
 
 @lean_kernel
@@ -78,11 +79,10 @@ def fill_merges(
     pairs: NDArray[np.int32], ranks: NDArray[np.int32], ids: NDArray[np.int32], made: Merges
 ) -> None:
     """Put merges into their table, whose slots are empty."""
-    mask = np.uint64(len(made.pairs) - 1)
     for each in range(len(pairs)):
-        slot = mixed(pairs[each, 0], pairs[each, 1]) >> _HALF & mask
-        while made.pairs[slot] != _EMPTY:
-            slot = slot + _ONE & mask
+        slot = first_slot(hash_pair(pairs[each, 0], pairs[each, 1]) >> _HALF, made.pairs)
+        while made.pairs[slot] != _NO_PAIR:
+            slot = next_slot(slot, made.pairs)
         made.pairs[slot] = np.uint64(pairs[each, 0]) << _HALF | np.uint64(pairs[each, 1])
         made.results[slot, 0], made.results[slot, 1] = ranks[each], ids[each]
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import first_slot
+from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
 MOST_BYTES = 24
@@ -20,8 +22,8 @@ _FIRST_ID = 8
 """Where the ids begin, counted in 32 bits."""
 _WORD = 8
 """Bytes of a number."""
-_MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_MIX3, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
+_MIX1, _MIX2 = np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
 _ONE, _EIGHT, _LAST_BIT = np.uint64(1), np.uint64(8), np.uint64(63)
 _ALL, _NOTHING, _LOW = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(0xFF)
 
@@ -60,13 +62,13 @@ def key_of(words: NDArray[np.uint64], begin: int, size: int) -> WordKey:
 
 
 @lean_kernel
-def slot_of(key: WordKey, known: Remembered) -> tuple[np.uint64, bool]:
+def word_slot(key: WordKey, known: Remembered) -> tuple[np.uint64, bool]:
     """Return the slot of a word, and whether it is there; if not, the one to put it in."""
     slots = known.slots
-    bits = (key.one ^ np.uint64(key.size)) * _MIX1
-    bits = (bits ^ bits >> _HALF ^ key.two) * _MIX2
-    bits = (bits ^ bits >> _HALF ^ key.three) * _MIX3
-    slot = (bits ^ bits >> _HALF) & np.uint64(len(slots) - 1)
+    bits = (key.one ^ np.uint64(key.size)) * GOLDEN
+    bits = (bits ^ bits >> _HALF ^ key.two) * _MIX1
+    bits = (bits ^ bits >> _HALF ^ key.three) * _MIX2
+    slot = first_slot(bits ^ bits >> _HALF, slots)
     for _ in range(2):
         same = (slots[slot, 0] == key.one) & (slots[slot, 1] == key.two) & (slots[slot, 2] == key.three)
         if same and slots[slot, 3] >> _EIGHT == np.uint64(key.size):

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import ASCII, EMPTY, code_point, first_slot, free_slot, next_slot
+from stages.hashing import FNV_PRIME, GOLDEN
 from stages.kernels import kernel, lean_kernel
-from stages.tokenizer.bpe.merging import MISSING, Merges, merges_of, mixed
-from stages.tokenizer.bpe.utf8 import ASCII, code_point
+from stages.tokenizer.bpe.merging import MISSING, Merges, hash_pair, merges_of
 from stages.tokenizer.bpe.whole_pieces import WholePieces, whole_pieces
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import ModelKind, PieceType, SentencePieceModel
@@ -29,8 +30,6 @@ UNKNOWN, SPACE_SIGN = -1, -2
 _SPACE, _SIGN = 0x20, 0x2581
 _CHARACTERS = 0x110000
 _JOINED_BITS = 20
-_BASE = np.uint64(0x100000001B3)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _WORD, _HALF = np.uint64(1), np.uint64(6), np.uint64(32)
 
 
@@ -51,24 +50,42 @@ class BpeTables(NamedTuple):
     whole: WholePieces
 
 
-class ModelPieces(NamedTuple):
-    """N pieces that merging can give, as they lie in the bytes of a model."""
+class PieceTable(NamedTuple):
+    """N pieces by their bytes."""
 
     data: NDArray[np.uint8]
+    """(B,) where the pieces lie."""
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
     ids: NDArray[np.int32]
-    ranks: NDArray[np.int32]
-    """(N,) the best 0; pieces of one score have one rank."""
+    """(N,) of each."""
+    slots: NDArray[np.int32]
+    """Hash table of their numbers; of no slot if there is no piece."""
+
+
+def piece_table(
+    data: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], ids: NDArray[np.int32]
+) -> PieceTable:
+    """Return the table of pieces, no two alike, that lie in some bytes."""
+    slots = np.full(1 << (2 * len(ids)).bit_length() if len(ids) else 0, EMPTY, np.int32)
+    pieces = PieceTable(np.frombuffer(data, np.uint8), begins, ends, ids, slots)
+    fill_pieces(pieces)
+    return pieces
 
 
 def bpe_tables(
-    pieces: ModelPieces, byte_ids: NDArray[np.int32], whole: WholePieces, *, vocab_size: int
+    pieces: PieceTable,
+    ranks: NDArray[np.int32],
+    byte_ids: NDArray[np.int32],
+    whole: WholePieces,
+    *,
+    vocab_size: int,
 ) -> BpeTables:
     """Return the tables of a model.
 
     Args:
-        pieces: that merging can give, each once, with U+2581 for a space.
+        pieces: that merging can give, with U+2581 for a space.
+        ranks: (N,) of each, the best 0; pieces of one score have one rank.
         byte_ids: (256,) ids of the single bytes.
         whole: pieces that a text gives wherever they are written.
         vocab_size: V.
@@ -79,21 +96,20 @@ def bpe_tables(
     joined = np.zeros(1 << _JOINED_BITS >> 6, np.uint64)
     found = np.empty((most, 2), np.int32)
     results = np.empty(most, np.int32)
-    slots = np.full(1 << (2 * len(pieces.ids)).bit_length(), MISSING, np.int32)
     name_characters(pieces, symbols, vocab_size)
-    count = find_merges(pieces, symbols, slots, found, results)
+    count = find_merges(pieces, symbols, found, results)
     join_characters(pieces, symbols, ascii_joined, joined)
     symbols[_SPACE] = symbols[_SIGN]
     symbols[_SIGN] = SPACE_SIGN
     given = results[:count]
-    merges = merges_of(found[:count], pieces.ranks[given], pieces.ids[given])
+    merges = merges_of(found[:count], ranks[given], pieces.ids[given])
     return BpeTables(symbols, ascii_joined, joined, merges, byte_ids, vocab_size, whole)
 
 
 @lean_kernel
 def _joined_bit(left: int, right: int) -> np.uint64:
     """Return which bit says that two symbols may stand side by side."""
-    return np.uint64(mixed(left, right) >> np.uint64(64 - _JOINED_BITS))
+    return np.uint64(hash_pair(left, right) >> np.uint64(64 - _JOINED_BITS))
 
 
 @lean_kernel
@@ -104,7 +120,7 @@ def are_joined(left: int, right: int, joined: NDArray[np.uint64]) -> np.bool_:
 
 
 @lean_kernel
-def name_characters(pieces: ModelPieces, symbols: NDArray[np.int32], vocab_size: int) -> None:
+def name_characters(pieces: PieceTable, symbols: NDArray[np.int32], vocab_size: int) -> None:
     """Fill in the symbol of each character that stands in a piece."""
     for number in range(len(pieces.ids)):
         point, size = code_point(pieces.data, pieces.begins[number])
@@ -123,7 +139,7 @@ def name_characters(pieces: ModelPieces, symbols: NDArray[np.int32], vocab_size:
 
 @lean_kernel
 def join_characters(
-    pieces: ModelPieces,
+    pieces: PieceTable,
     symbols: NDArray[np.int32],
     ascii_joined: NDArray[np.bool_],
     joined: NDArray[np.uint64],
@@ -145,9 +161,8 @@ def join_characters(
 
 @kernel
 def find_merges(
-    pieces: ModelPieces,
+    pieces: PieceTable,
     symbols: NDArray[np.int32],
-    slots: NDArray[np.int32],
     found: NDArray[np.int32],
     results: NDArray[np.int32],
 ) -> int:
@@ -157,26 +172,19 @@ def find_merges(
         longest = max(longest, pieces.ends[number] - pieces.begins[number])
     powers, hashes = np.ones(longest + 1, np.uint64), np.zeros(longest + 1, np.uint64)
     for place in range(longest):
-        powers[place + 1] = powers[place] * _BASE
-    mask = np.uint64(len(slots) - 1)
-    for number in range(len(pieces.ids)):
-        begin, end = pieces.begins[number], pieces.ends[number]
-        slot = mix_bytes(hash_bytes(pieces.data, begin, end), end - begin) & mask
-        while slots[slot] != MISSING:
-            slot = slot + _ONE & mask
-        slots[slot] = number
+        powers[place + 1] = powers[place] * FNV_PRIME
     count = 0
     for number in range(len(pieces.ids)):
         begin, end = pieces.begins[number], pieces.ends[number]
         size = end - begin
         for place in range(size):
-            hashes[place + 1] = hashes[place] * _BASE + np.uint64(pieces.data[begin + place]) + _ONE
+            hashes[place + 1] = hashes[place] * FNV_PRIME + np.uint64(pieces.data[begin + place]) + _ONE
         cut = code_point(pieces.data, begin)[1]
         while cut < size:
-            left = _symbol_of(pieces, symbols, slots, hashes[cut], begin, begin + cut)
+            left = _symbol_of(pieces, symbols, hashes[cut], begin, begin + cut)
             if left != MISSING:
                 behind = hashes[size] - hashes[cut] * powers[size - cut]
-                right = _symbol_of(pieces, symbols, slots, behind, begin + cut, end)
+                right = _symbol_of(pieces, symbols, behind, begin + cut, end)
                 if right != MISSING:
                     found[count, 0], found[count, 1], results[count] = left, right, number
                     count += 1
@@ -189,43 +197,54 @@ def hash_bytes(data: NDArray[np.uint8], begin: int, end: int) -> np.uint64:
     """Return a hash of which those of parts are known from those of beginnings."""
     total = np.uint64(0)
     for place in range(begin, end):
-        total = total * _BASE + np.uint64(data[place]) + _ONE
+        total = total * FNV_PRIME + np.uint64(data[place]) + _ONE
     return total
 
 
 @lean_kernel
-def mix_bytes(total: np.uint64, size: int) -> np.uint64:
+def _mixed(total: np.uint64, size: int) -> np.uint64:
     """Return 64 bits of a hash and how many bytes it is of."""
-    bits = (total ^ np.uint64(size)) * _MIX
+    bits = (total ^ np.uint64(size)) * GOLDEN
     return np.uint64(bits ^ bits >> _HALF)
 
 
 @lean_kernel
+def fill_pieces(pieces: PieceTable) -> None:
+    """Put pieces into their slots, which are empty."""
+    for number in range(len(pieces.ids)):
+        begin, end = pieces.begins[number], pieces.ends[number]
+        bits = _mixed(hash_bytes(pieces.data, begin, end), end - begin)
+        pieces.slots[free_slot(bits, pieces.slots)] = number
+
+
+@lean_kernel
+def find_piece(
+    data: NDArray[np.uint8], begin: int, end: int, total: np.uint64, pieces: PieceTable
+) -> np.int64:
+    """Return the id of some bytes whose hash is known, or `MISSING`; there must be pieces."""
+    slot = first_slot(_mixed(total, end - begin), pieces.slots)
+    while pieces.slots[slot] != EMPTY:
+        number = pieces.slots[slot]
+        first = pieces.begins[number]
+        if pieces.ends[number] - first == end - begin:
+            place = 0
+            while place < end - begin and pieces.data[first + place] == data[begin + place]:
+                place += 1
+            if place == end - begin:
+                return np.int64(pieces.ids[number])
+        slot = next_slot(slot, pieces.slots)
+    return np.int64(MISSING)
+
+
+@lean_kernel
 def _symbol_of(
-    pieces: ModelPieces,
-    symbols: NDArray[np.int32],
-    slots: NDArray[np.int32],
-    total: np.uint64,
-    begin: int,
-    end: int,
+    pieces: PieceTable, symbols: NDArray[np.int32], total: np.uint64, begin: int, end: int
 ) -> np.int64:
     """Return the symbol of some bytes of a piece, of which the hash is known, or `MISSING`."""
     point, size = code_point(pieces.data, begin)
     if begin + size == end:
         return np.int64(symbols[point])
-    mask = np.uint64(len(slots) - 1)
-    slot = mix_bytes(total, end - begin) & mask
-    while slots[slot] != MISSING:
-        number = slots[slot]
-        first = pieces.begins[number]
-        if pieces.ends[number] - first == end - begin:
-            place = 0
-            while place < end - begin and pieces.data[first + place] == pieces.data[begin + place]:
-                place += 1
-            if place == end - begin:
-                return np.int64(pieces.ids[number])
-        slot = slot + _ONE & mask
-    return np.int64(MISSING)
+    return find_piece(pieces.data, begin, end, total, pieces)
 
 
 _BYTES = 256
@@ -265,15 +284,9 @@ def tables_of(model: SentencePieceModel) -> BpeTables | None:
     of_bytes[values] = byte_ids
     begins, ends = model.extents
     _, ranks = np.unique(-model.scores[ids], return_inverse=True)
-    pieces = ModelPieces(
-        np.frombuffer(model.data, np.uint8),
-        begins[ids],
-        ends[ids],
-        ids.astype(np.int32),
-        ranks.astype(np.int32),
-    )
+    pieces = piece_table(model.data, begins[ids], ends[ids], ids.astype(np.int32))
     whole = whole_pieces({text.replace(space, b" "): number for text, number in written.items()})
-    return bpe_tables(pieces, of_bytes, whole, vocab_size=len(types))
+    return bpe_tables(pieces, ranks.astype(np.int32), of_bytes, whole, vocab_size=len(types))
 
 
 def most_beginnings(pieces: Collection[bytes]) -> int:

@@ -10,6 +10,7 @@ merged in one word depends on no other. It ends where a whole piece begins.
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import ASCII, code_point
 from stages.kernels import lean_kernel
 from stages.tokenizer.bpe.merging import LONGEST_WORD, MISSING, WordScratch, merge_word
 from stages.tokenizer.bpe.remembered import (
@@ -18,10 +19,9 @@ from stages.tokenizer.bpe.remembered import (
     key_of,
     recall,
     remember,
-    slot_of,
+    word_slot,
 )
 from stages.tokenizer.bpe.tables import BpeTables, are_joined
-from stages.tokenizer.bpe.utf8 import ASCII, code_point
 from stages.tokenizer.bpe.whole_pieces import find_whole
 from stages.tokenizer.texts import JoinedTexts
 
@@ -76,7 +76,7 @@ def encode_texts(
                 filled = _write(left, filled, ids, data, tables, scratch)
                 continue
             key = key_of(texts.words, begin, size)
-            slot, is_known = slot_of(key, known)
+            slot, is_known = word_slot(key, known)
             if is_known:
                 filled = recall(slot, known, filled, ids)
                 continue

@@ -16,12 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import EMPTY, first_slot, next_slot
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.merging import mixed
+from stages.tokenizer.bpe.merging import hash_pair
 
 NOTHING = -1
-"""No symbol, no place, no pair."""
-_ONE, _HALF = np.uint64(1), np.uint64(32)
+"""No symbol, no place."""
+_HALF = np.uint64(32)
 _PAIRS, _PLACES = 0, 1
 
 
@@ -38,7 +39,7 @@ class PairTable(NamedTuple):
     weights: NDArray[np.int64]
     """(W, L) how often each word counts."""
     slots: NDArray[np.int32]
-    """(S,) hash table of pairs; S is a power of two."""
+    """(S,) hash table of pairs."""
     pairs: NDArray[np.int32]
     """(P, 2) left and right symbol."""
     counts: NDArray[np.int64]
@@ -72,7 +73,7 @@ def pair_table(
     word_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     most = max(1, 3 * count)
     heads, tails, places, later = np.empty((4, most), np.int32)
-    slots = np.full(1 << max(4, (2 * count).bit_length()), NOTHING, np.int32)
+    slots = np.full(1 << max(4, (2 * count).bit_length()), EMPTY, np.int32)
     table = PairTable(
         symbols=symbols.astype(np.int32),
         before=before,
@@ -96,7 +97,7 @@ def merge_pair(pair: int, symbol: int, table: PairTable) -> tuple[PairTable, ran
     """Put one symbol for a pair wherever it stands; return the table, and the pairs that are new."""
     first = int(table.used[_PAIRS])
     if 2 * (first + 2 * int(count_places(pair, table))) > len(table.slots):
-        table = table._replace(slots=np.full(4 * len(table.slots), NOTHING, np.int32))
+        table = table._replace(slots=np.full(4 * len(table.slots), EMPTY, np.int32))
         fill_slots(table)
     merge_places(pair, symbol, table)
     return table, range(first, int(table.used[_PAIRS]))
@@ -156,13 +157,12 @@ def merge_places(pair: int, symbol: int, table: PairTable) -> None:
 @lean_kernel
 def _slot(left: int, right: int, table: PairTable) -> np.uint64:
     """Return the slot of a pair, or the empty one to put it in."""
-    mask = np.uint64(len(table.slots) - 1)
-    slot = mixed(left, right) >> _HALF & mask
+    slot = first_slot(hash_pair(left, right) >> _HALF, table.slots)
     while True:
         pair = table.slots[slot]
-        if pair == NOTHING or (table.pairs[pair, 0] == left and table.pairs[pair, 1] == right):
+        if pair == EMPTY or (table.pairs[pair, 0] == left and table.pairs[pair, 1] == right):
             return slot
-        slot = slot + _ONE & mask
+        slot = next_slot(slot, table.slots)
 
 
 @lean_kernel
@@ -171,7 +171,7 @@ def _add(place: int, table: PairTable) -> None:
     left, right = table.symbols[place], table.symbols[table.after[place]]
     slot = _slot(left, right, table)
     pair, entry = table.slots[slot], table.used[_PLACES]
-    if pair == NOTHING:
+    if pair == EMPTY:
         pair = table.used[_PAIRS]
         table.used[_PAIRS] += 1
         table.slots[slot] = pair

@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.byte_kernels import ASCII, code_point
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.utf8 import ASCII, code_point
 from stages.tokenizer.splitting.characters import Kinds, kinds_of
 from stages.tokenizer.splitting.pattern import MANY, Ahead, Characters, Either, PatternPart, Repeat
 
@@ -252,7 +252,7 @@ def _match(state: int, place: int, end: int, data: NDArray[np.uint8], splits: Sp
     while True:
         kind, size = splits.num_kinds, 0
         if place < end:
-            point, size = np.int64(data[place]), 1
+            point, size = int(data[place]), 1
             if point >= ASCII:
                 point, size = code_point(data, place)
             kind = kinds[point]

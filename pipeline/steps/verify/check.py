@@ -32,7 +32,7 @@ from stages.errors import DataError, FormatError
 from stages.findings import Finding
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.table import read_objective, resolve, traits_of
+from stages.objectives.table import Resolved, read_objective, resolve, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
 from stages.store.manifest import (
@@ -180,11 +180,12 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         listed = pq.read_schema(workspace.path(f"{place}/documents.parquet"))
+        known = resolve(read_objective(manifest.objective), manifest.seq_len)
         group = merge_group(
             workspace,
             work.units,
             work.group,
-            traits=traits_of(read_objective(manifest.objective)),
+            traits=known.traits,
             packing=work.settings.rows.packing,
             copies=work.copies,
         )
@@ -197,7 +198,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
         findings += _losses(place, mapped, group)
         findings += _sources(work, shard, mapped, group)
     if not findings:
-        findings += _laid_out(place, manifest, mapped, group)
+        findings += _laid_out(place, manifest, mapped, group, known)
     if shard.documents != len(group.lengths):
         message = f"the manifest says {shard.documents:,}, but {len(group.lengths):,} belong here"
         findings.append((place, Finding("documents", message)))
@@ -337,19 +338,19 @@ def _sources(
 
 
 def _laid_out(
-    place: str, manifest: Manifest, mapped: MappedShard, group: MergedGroup
+    place: str, manifest: Manifest, mapped: MappedShard, group: MergedGroup, known: Resolved
 ) -> Iterator[tuple[str, Finding]]:
     """Rows, and what is laid out of each, are what objective, packing and seed of the manifest give."""
     if manifest.packing not in {strategy.value for strategy in Strategy}:
         return  # check_split says so
     meant = RowSettings(
-        read_objective(manifest.objective),
+        known.config,
         PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing)),
         manifest.seed,
         manifest.row_frame,
         manifest.interleave,
     )
-    rows = lay_out(group, meant, resolve(meant.objective, manifest.seq_len))
+    rows = lay_out(group, meant, known)
     same = all(
         np.array_equal(getattr(rows.layout, name), part) for name, part in mapped.segments.items()
     )

@@ -23,7 +23,6 @@ from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut.check import check_cuts
 from pipeline.steps.cut.step import (
     CutRecord,
-    CutRecount,
     recount_evidence_of_cuts,
 )
 from pipeline.steps.ingest.step import IngestRecord
@@ -316,7 +315,7 @@ def test_what_is_changed_afterwards_is_found(damage: Damage, inline: Path, tmp_p
         assert record.ledger is not None
         checks = [
             recount_kept(workspace, UnitRecount(unit, flows[unit.commit_name])),
-            recount_evidence_of_cuts(workspace, CutRecount(record.ledger)),
+            recount_evidence_of_cuts(workspace, record.ledger),
         ]
         return [*check_cuts(workspace, unit), *(one for check in checks for one in check.findings)]
 

@@ -12,7 +12,6 @@ Recount: masks, ranges and evidence of the cuts against the ledger.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
@@ -65,15 +64,8 @@ from stages.ledger import Flow, IdSum, Tally
 _COUNTED = ["id", "method", "cut_bytes", "emptied"]
 
 
-@dataclass(frozen=True)
-class CutRecount:
-    """What was cut of all units together."""
-
-    total: Flow
-
-
-def recount_evidence_of_cuts(workspace: Workspace, work: CutRecount) -> CheckRecord:
-    """Count the bytes that the evidence names, by method."""
+def recount_evidence_of_cuts(workspace: Workspace, total: Flow) -> CheckRecord:
+    """Count the bytes that the evidence names, by method, against what was cut of all units."""
 
     def cuts() -> Found:
         found, emptied, last = {method.name: 0 for method in METHODS}, IdSum(), ""
@@ -85,10 +77,10 @@ def recount_evidence_of_cuts(workspace: Workspace, work: CutRecount) -> CheckRec
                     elif row["id"] != last:  # the rows of a document follow each other
                         emptied.add(bytes.fromhex(row["id"]))
                         last = row["id"]
-        wanted_gone = work.total.gone.get(EMPTIED, Tally())
+        wanted_gone = total.gone.get(EMPTIED, Tally())
         yield from differs(CUTS, emptied.tally(), wanted_gone, what="emptied documents")
         for name, size in found.items():
-            wanted = work.total.gone.get(name, Tally(bytes=0)).bytes
+            wanted = total.gone.get(name, Tally(bytes=0)).bytes
             if size != wanted:
                 message = f"names {size:,} bytes cut as {name}, not {wanted or 0:,} as the ledger has it"
                 yield CUTS, Finding("ledger", message)
@@ -267,8 +259,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
     yield from recounts_of_kept(evidence)
     total = evidence.records.of(CUT).ledger
     if total is not None:
-        work = CutRecount(total)
-        yield Task(evidence.name, "recount-cuts", recount_evidence_of_cuts, work, "")
+        yield Task(evidence.name, "recount-cuts", recount_evidence_of_cuts, total, "")
     if any(not run.units for run in evidence.scope.earlier):  # their texts are not there
         return
     earlier = tuple(numbered(evidence.scope.earlier))

@@ -46,13 +46,6 @@ class SearchedRun:
         return f"earlier-{self.run.name}" if self.earlier else self.run.name
 
 
-@dataclass(frozen=True)
-class SearchedRuns:
-    """The runs whose hits are counted."""
-
-    names: tuple[str, ...]
-
-
 def hits_key(run: str) -> str:
     """Return the key of the hits of a run of units."""
     return f"decontaminate/hits/{run}.npy"
@@ -77,10 +70,10 @@ def search_run(workspace: Workspace, work: SearchedRun) -> SearchRecord:
     return SearchRecord(hits=count)
 
 
-def count_documents(workspace: Workspace, work: SearchedRuns) -> UnitRecord:
-    """Count in how many documents each n-gram stands; each stands once in the hits of a document."""
+def count_documents(workspace: Workspace, runs: tuple[str, ...]) -> UnitRecord:
+    """Count in how many documents of some runs each n-gram stands: once in the hits of a document."""
     counts = np.zeros(len(open_index(workspace).index.grams.at), np.int64)
-    for name in work.names:
+    for name in runs:
         hits = open_hits(workspace, name)
         for start in range(0, len(hits), _BLOCK):
             np.add.at(counts, hits[start : start + _BLOCK, GRAM], 1)

@@ -9,7 +9,7 @@ from pipeline.steps.decontaminate.decide import REASON, DecidedRecord, DecidedRu
 from pipeline.steps.decontaminate.gather import GatheredRecord, Gathering, SetCounts, gather
 from pipeline.steps.decontaminate.index import IndexRecord, make_index
 from pipeline.steps.decontaminate.recount import recount_unit
-from pipeline.steps.decontaminate.search import SearchedRun, SearchedRuns, count_documents, search_run
+from pipeline.steps.decontaminate.search import SearchedRun, count_documents, search_run
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP, text_need
 from pipeline.steps.earlier_runs import numbered, require_found
@@ -89,7 +89,7 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     searched += [SearchedRun(run) for run in runs]
     tasks = [job.task(f"search-{one.name}", search_run, one) for one in searched]
     yield Phase("search for evaluation sets", tasks)
-    every = SearchedRuns(tuple(one.name for one in searched))
+    every = tuple(one.name for one in searched)
     yield Phase("count documents", [job.task("count", count_documents, every)])
     tasks = [job.task(f"decide-{run.name}", decide_run, DecidedRun(run, config)) for run in runs]
     decided = yield Phase("decide what is contaminated", tasks)

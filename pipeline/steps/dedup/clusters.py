@@ -85,13 +85,6 @@ class LargestRecord(UnitRecord):
 
 
 @dataclass(frozen=True)
-class Clustered:
-    """Whose clusters are described."""
-
-    units: tuple[Unit, ...]
-
-
-@dataclass(frozen=True)
 class _Removal:
     """A removed document, and why."""
 
@@ -114,15 +107,15 @@ class _Cluster:
     least_alike: list[_Removal] = field(default_factory=list)
 
 
-def describe_largest(workspace: Workspace, work: Clustered) -> LargestRecord:
-    """Return the largest clusters with samples, from the tables that resolve wrote."""
+def describe_largest(workspace: Workspace, units: tuple[Unit, ...]) -> LargestRecord:
+    """Return the largest clusters of all units with samples, from the tables that resolve wrote."""
     with workspace.scratch() as scratch:
         names = _largest_names(workspace.path(_CLUSTERS), scratch)
     found = _counted(workspace.path(_CLUSTERS), names)
     _add_removals(workspace.path(_REMOVED), {one.id: one for one in found})
     wanted = {one.id for one in found}
     wanted |= {name for one in found for gone in one.least_alike for name in (gone.id, gone.kept_id)}
-    texts = _Texts(workspace, work.units, _numbers(workspace.path(_CLUSTERS), wanted))
+    texts = _Texts(workspace, units, _numbers(workspace.path(_CLUSTERS), wanted))
     return LargestRecord(clusters=tuple(_described(one, texts) for one in found))
 
 

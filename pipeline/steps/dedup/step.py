@@ -14,7 +14,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
-from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
+from pipeline.steps.dedup.clusters import LargeCluster, LargestRecord, describe_largest
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.limits import (
     Removals,
@@ -267,7 +267,7 @@ def _describe_largest(
     """Return the largest clusters; none where nothing is removed."""
     if not deduplicated:
         return ()
-    task = job.task(LARGEST_UNIT, describe_largest, Clustered(units))
+    task = job.task(LARGEST_UNIT, describe_largest, units)
     described = yield Phase("describe clusters", [task])
     return described[task.unit].read(LargestRecord).clusters
 

@@ -19,6 +19,7 @@ from pipeline.steps.mix.choose import (
     choose_mix,
     later_of,
     planned_again,
+    tokens_by_source,
 )
 from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit, largest_of
 from pipeline.steps.mix.intervals import mix_key, read_classes
@@ -136,9 +137,7 @@ def _amounts(record: MixRecord, _: Records) -> Amounts:
 def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
     """Say what is asked of each source, and once the mix is planned what it has of each."""
     mix = settings["mix"]
-    planned: dict[str, int] = {}
-    for one in () if record is None else record.classes:
-        planned[one.source] = planned.get(one.source, 0) + one.tokens
+    planned = {} if record is None else tokens_by_source(record)
     later = {} if record is None else {one.source: one for one in record.later}
     earlier = settings.get(EARLIER, {})
     lines = []

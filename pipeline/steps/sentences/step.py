@@ -7,7 +7,6 @@ sentences/UNIT/ends.npy   (S,) <i8       after how many of its tokens each ends,
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import version
 
 import numpy as np
@@ -28,13 +27,6 @@ from stages.store.token_store import TokenUnit
 from stages.tokenizer.sentences import split_sentences
 
 
-@dataclass(frozen=True)
-class SentenceUnit:
-    """One unit of the token store."""
-
-    unit: Unit
-
-
 class SentencesRecord(UnitRecord):
     """The sentences of a unit."""
 
@@ -42,16 +34,16 @@ class SentencesRecord(UnitRecord):
     sentences: int
 
 
-def find_sentences(workspace: Workspace, work: SentenceUnit) -> SentencesRecord:
-    """Split the documents of one unit."""
+def find_sentences(workspace: Workspace, unit: Unit) -> SentencesRecord:
+    """Split the documents of one unit of the token store."""
     pieces = load_pieces(workspace)
-    folder = workspace.path(work.unit.tokens)
+    folder = workspace.path(unit.tokens)
     store = TokenUnit.open(folder)
-    target = workspace.create(work.unit.sentences)
+    target = workspace.create(unit.sentences)
     ids, count = np.asarray(store.ids), len(store.places)
     ptr, tokens = np.zeros(count + 1, "<i8"), 0
     with array_writer(target / "ends.npy", dtype="<i8") as append:
-        languages = languages_of(workspace, work.unit, count)
+        languages = languages_of(workspace, unit, count)
         for number, (language, place) in enumerate(zip(languages, store.places.tolist(), strict=True)):
             ends = split_sentences(ids[slice(*place)], language, pieces)
             append(ends)
@@ -91,7 +83,7 @@ def _need(scope: Scope) -> Need:
 def _work(job: Job) -> Work[AllSentencesRecord]:
     units = units_of(job.records.of(INGEST).units)
     tasks = [
-        job.task(name, find_sentences, SentenceUnit(unit), after=[(TOKENIZE.name, name)])
+        job.task(name, find_sentences, unit, after=[(TOKENIZE.name, name)])
         for unit, name in ((unit, unit.commit_name) for unit in units)
     ]
     commits = yield Phase("split sentences", tasks)

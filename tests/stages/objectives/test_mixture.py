@@ -64,12 +64,9 @@ def test_each_row_is_what_its_component_makes_of_it(mixture: Mixture) -> None:
 
 
 @pytest.mark.parametrize("mixture", [MIXED, MASKS])
-def test_plain_and_compiled_columns_are_the_same_and_give_the_rows_back(mixture: Mixture) -> None:
+def test_columns_give_the_rows_back(mixture: Mixture) -> None:
     rows, widths = rows_of(mixture), resolve(mixture, SEQ_LEN).widths
     columns = draw_columns(rows, mixture, VOCABULARY, widths)
-    plain = draw_plainly(rows, mixture, VOCABULARY, widths)
-    assert columns.keys() == plain.keys()
-    assert all(np.array_equal(columns[name], plain[name]) for name in plain)
     assert matches(rows, columns, mixture, VOCABULARY).all()
     wrong = {**columns, "objective_id": (columns["objective_id"] + 1) % len(mixture.components)}
     if mixture is MIXED:

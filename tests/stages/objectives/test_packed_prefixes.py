@@ -74,17 +74,6 @@ def pieces(rows: StoredRows) -> list[tuple[int, int, int, int]]:
     return found
 
 
-@settings(deadline=None, max_examples=examples(100))
-@given(any_rows(), CONFIGS)
-def test_compiled_columns_are_those_of_the_plain_function(rows: StoredRows, config: PrefixLM) -> None:
-    plain = packed_prefixes.split_documents(rows, config, VOCABULARY, WIDTHS)
-    kernel = compiled.split_documents(rows, config, VOCABULARY, WIDTHS)
-    assert plain.keys() == kernel.keys()
-    for name, column in plain.items():
-        assert column.dtype == kernel[name].dtype
-        assert np.array_equal(column, kernel[name]), name
-
-
 @VERSIONS
 @settings(deadline=None, max_examples=examples(100))
 @given(any_rows(), CONFIGS)

@@ -74,17 +74,6 @@ def closed(length: int) -> StoredRows:
     return stored([[[*(8 + n % 31 for n in range(length - 1)), EOS]]], length=length)
 
 
-@settings(deadline=None, max_examples=examples(80))
-@given(any_rows(), decoders | encoders)
-def test_compiled_columns_are_those_of_the_plain_function(rows: StoredRows, config: PrefixLM) -> None:
-    plain = split_prefixes(rows, config, VOCABULARY, WIDE)
-    kernel = compiled.split_prefixes(rows, config, VOCABULARY, WIDE)
-    assert plain.keys() == kernel.keys()
-    for name, column in plain.items():
-        assert column.dtype == kernel[name].dtype
-        assert np.array_equal(column, kernel[name]), name
-
-
 def check_bounds(prefix: int, n: int, config: PrefixLM) -> None:
     shortest = int(shortest_prefixes(np.array([n]), config)[0])
     assert 1 <= max(1, round((1 - 2 * config.target_density) * (n - 1))) == shortest <= prefix < n

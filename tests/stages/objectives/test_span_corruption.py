@@ -87,19 +87,6 @@ def body_of(length: int) -> StoredRows:
 
 @settings(deadline=None, max_examples=examples(60))
 @given(any_rows(), configs)
-def test_compiled_columns_are_those_of_the_plain_function(
-    rows: StoredRows, config: SpanCorruption
-) -> None:
-    plain = corrupt_spans(rows, config, VOCABULARY, WIDE)
-    kernel = compiled.corrupt_spans(rows, config, VOCABULARY, WIDE)
-    assert plain.keys() == kernel.keys()
-    for name, column in plain.items():
-        assert column.dtype == kernel[name].dtype
-        assert np.array_equal(column, kernel[name]), name
-
-
-@settings(deadline=None, max_examples=examples(60))
-@given(any_rows(), configs)
 def test_inputs_and_targets_hold_every_token_once_between_sentinels_in_order(
     rows: StoredRows, config: SpanCorruption
 ) -> None:

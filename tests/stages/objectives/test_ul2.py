@@ -73,18 +73,6 @@ def some_rows(config: UL2, count: int = 60) -> StoredRows:
 
 @settings(deadline=None, max_examples=examples(60))
 @given(st.data(), configs)
-def test_compiled_columns_are_those_of_the_plain_function(data: st.DataObject, config: UL2) -> None:
-    rows = data.draw(any_rows(config))
-    plain = draw_plainly(rows, config, VOCABULARY, WIDE)
-    kernel = draw_columns(rows, config, VOCABULARY, WIDE)
-    assert plain.keys() == kernel.keys()
-    for name, column in plain.items():
-        assert column.dtype == kernel[name].dtype
-        assert np.array_equal(column, kernel[name]), name
-
-
-@settings(deadline=None, max_examples=examples(60))
-@given(st.data(), configs)
 def test_each_row_is_drawn_as_its_denoiser_alone_draws_it(data: st.DataObject, config: UL2) -> None:
     rows = data.draw(any_rows(config))
     assert rows.components is not None

@@ -13,7 +13,7 @@ from stages.reading.decompress import stream_chunks
 from stages.reading.jsonl import parse_line
 from stages.reading.lines import split_lines
 from stages.reading.records import FieldMapping, RawDocument
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHINGLE, NUM_PERM, ROW_LENGTH = 5, 128, 512
@@ -58,7 +58,7 @@ class Material:
     @cached_property
     def tokens(self) -> list[NDArray[np.uint16]]:
         """The texts as ids."""
-        return [ids.astype(np.uint16) for ids in Tokenizer.load(self.model).encode(self.texts)]
+        return [ids.astype(np.uint16) for ids in load_trained(self.model).encode(self.texts)]
 
 
 def read_documents(path: Path) -> Iterator[RawDocument]:

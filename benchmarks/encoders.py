@@ -28,7 +28,7 @@ from pydantic import ByteSize, TypeAdapter
 
 from stages.cleaning.text import clean_text
 from stages.scripts import UNSPACED
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.tokenizer.existing import TokenizerKind, describe
 from stages.tokenizer.huggingface_file import HuggingFaceFile
 from stages.tokenizer.recognised import tokenizer_file
@@ -91,7 +91,7 @@ def ours_and_library(model: Path) -> tuple[Encode, Encode]:
     """Return our encoder of a model and that of its library, its kernels compiled."""
     warm = [f"kernels{SPACE_SYMBOL}are compiled"]
     if not is_json(model):
-        tokenizer = Tokenizer.load(model)
+        tokenizer = load_trained(model)
         assert tokenizer.compiled, f"{model} is no plain BPE model"
         tokenizer.encode(warm)
         return tokenizer.encode, tokenizer.encode_by_library
@@ -105,7 +105,7 @@ def ours_and_library(model: Path) -> tuple[Encode, Encode]:
         return file.encode_texts(joined, dtype=np.dtype(np.int32)).parts()
 
     encode(warm)
-    return encode, lambda texts: list(file.encode_by_library(texts))
+    return encode, file.encode_by_library
 
 
 def renamed(data: bytes) -> bytes:

@@ -14,14 +14,14 @@ from stages.objectives.fim.config import FIM
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.tokenizer.special import special_ids
 
 
 def infilling_text(material: Material) -> Contest:
     """Rows of documents of 300 tokens on average; half are transformed, half of those suffix first."""
     rows = packed(material.tokens, growth=GROWTH)
-    tokenizer = Tokenizer.load(material.model)
+    tokenizer = load_trained(material.model)
     vocabulary = vocabulary_of(tokenizer.vocab_size, special_ids())
     encode = partial(tokenizer.verbatim().encode, dtype=rows.input_ids.dtype)
     spelling, shard = Spelling(tokenizer.piece_bytes(), encode), shard_of(rows)

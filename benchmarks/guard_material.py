@@ -30,7 +30,8 @@ from stages.reading.jsonl import parse_line
 from stages.reading.lines import split_lines
 from stages.reading.records import FieldMapping, LanguageColumn, RawDocument
 from stages.store.token_store import TokenUnit
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.encode import trained_tokenizer
 from stages.tokenizer.sampling import cut_pieces
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
 from stages.tokenizer.train import TrainConfig, train_model
@@ -102,7 +103,7 @@ class GuardMaterial:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """That model, loaded."""
-        return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=self.model.data))
+        return trained_tokenizer(sentencepiece.SentencePieceProcessor(model_proto=self.model.data))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

@@ -30,7 +30,7 @@ from stages.objectives.laws.shown import ShardContext, ShownRows
 from stages.objectives.traits import Objective
 from stages.pieces import Pieces
 from stages.store.manifest import read_manifest
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.verify.columns import DrawCounter
 
 _TOKENS = 1 << 20
@@ -103,7 +103,7 @@ def fingerprints(datasets: Iterable[Path]) -> dict[str, list[str]]:
 @cache
 def _pieces(tokenizer: Path) -> Pieces:
     """Return what each id of a tokenizer decodes to."""
-    return Pieces(Tokenizer.load(tokenizer).piece_bytes())
+    return Pieces(load_trained(tokenizer).piece_bytes())
 
 
 def print_line(dataset: str, line: LawResult) -> None:

@@ -14,7 +14,7 @@ from stages.dedup.minhash import signatures
 from stages.dedup.shingles import shingle_hashes
 from stages.kernels import kernel
 from stages.reading.decompress import stream_chunks
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.tokenizer.texts import joined_texts
 
 
@@ -124,7 +124,7 @@ def shingling(material: Material) -> Contest:
 
 def encoding(material: Material) -> Contest:
     """Text to ids."""
-    tokenizer = Tokenizer.load(material.model)
+    tokenizer = load_trained(material.model)
     bare = sentencepiece.SentencePieceProcessor(model_file=str(material.model))
     texts = [text for text in material.texts if "\u2581" not in text][::4]
     amount = sum(len(text.encode()) for text in texts) / MEGA

@@ -26,7 +26,8 @@ import numpy as np
 from contest_material import read_documents
 
 from stages.cleaning.text import clean_text
-from stages.tokenizer.existing import ExistingTokenizer, describe, existing_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import describe, existing_tokenizer
 from stages.tokenizer.proof import untouched
 from stages.tokenizer.ranks.encodings import EncodingName
 from stages.tokenizer.ranks.tiktoken import encoding_of, read_ranks
@@ -96,7 +97,7 @@ def batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def compared(tokenizer: ExistingTokenizer, library: Ids, texts: Sequence[str]) -> tuple[int, int, int]:
+def compared(tokenizer: Tokenizer, library: Ids, texts: Sequence[str]) -> tuple[int, int, int]:
     """Return how many documents were compared, differ, and are too long for unigram's sums."""
     differ = left_out = 0
     for batch in batches(texts):
@@ -106,7 +107,7 @@ def compared(tokenizer: ExistingTokenizer, library: Ids, texts: Sequence[str]) -
     return len(texts) - left_out, differ, left_out
 
 
-def written_out(tokenizer: ExistingTokenizer, pieces: Sequence[str]) -> dict[str, int]:
+def written_out(tokenizer: Tokenizer, pieces: Sequence[str]) -> dict[str, int]:
     """Return what texts that write out specials give: special ids, and how they come back."""
     texts = [*map(clean_text, stress_texts(pieces)[SPECIAL_PIECES]), clean_text(" ".join(pieces))]
     texts.append(clean_text("".join(pieces)))

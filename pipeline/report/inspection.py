@@ -24,7 +24,8 @@ from stages.loading.arguments import no_rows
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.mapped import map_shard
 from stages.objectives.rows import IGNORED
-from stages.tokenizer.existing import RunTokenizer, open_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import open_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
 
@@ -166,7 +167,7 @@ def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[PieceConten
 
 
 def _sequences(
-    rows: ShardDataset, columns: Mapping[str, NDArray[np.int64]], tokenizer: RunTokenizer
+    rows: ShardDataset, columns: Mapping[str, NDArray[np.int64]], tokenizer: Tokenizer
 ) -> Iterator[SequenceContent]:
     """Yield the row's sequences of tokens, padding left out."""
     pad = rows.vocabulary.named("pad")
@@ -191,7 +192,7 @@ def _cells(
     ids: NDArray[np.int64],
     labels: NDArray[np.int64] | None,
     original: NDArray[np.int64] | None,
-    tokenizer: RunTokenizer,
+    tokenizer: Tokenizer,
 ) -> list[TokenContent]:
     """Return each token with its role, and what stood there if it is not what is shown."""
     truth = ids

@@ -14,7 +14,7 @@ from stages.errors import FormatError
 from stages.export.format import quoted
 from stages.export.source import ExportSource
 from stages.store.manifest import Manifest
-from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, open_tokenizer
+from stages.tokenizer.existing import TokenizerKind, open_tokenizer
 from stages.tokenizer.framing import BEGIN, FrameIds
 from stages.tokenizer.hub_folder import (
     FILE,
@@ -72,8 +72,7 @@ def carried_tokenizer(source: ExportSource, data: bytes) -> CarriedTokenizer:
     frame = carried_frame(manifest)
     try:
         kind = TokenizerKind(file)
-        opened = open_tokenizer(place, manifest.special_ids)
-        opened = opened.unguarded() if isinstance(opened, ExistingTokenizer) else opened
+        opened = open_tokenizer(place, manifest.special_ids).unguarded()
         hub = hub_tokenizer(kind, data, manifest.special_ids, spaces=opened.exact, name=file)
         files = folder_files(hub, frame)
         proof = prove_folder(files[FILE], opened, frame, _texts(hub), scores=unigram_scores(hub))

@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from stages.errors import FormatError
 from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.bpe.tables import tables_of
-from stages.tokenizer.framing import BEGIN
+from stages.tokenizer.codec import Codec, EncodeTexts, Tokenizer
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
 from stages.tokenizer.sentences import word_starts
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
-from stages.tokenizer.texts import Encoded, JoinedTexts, TextPlace, batches_of, joined_ids, joined_texts
+from stages.tokenizer.texts import JoinedTexts
 
 _STRETCH = 4096
 """Characters after which a text is cut; 2 MiB of mixed text: 1.5 s at 4,096, 3.2 s at 262,144."""
@@ -45,117 +45,40 @@ _LONGEST = 1 << 18
 _BATCH = 1 << 18
 """Characters encoded together, or ids decoded together: as Python's numbers these take 9 MiB."""
 _SYMBOLS = re.compile(f"({SPACE_SYMBOL}+)")
-_INT32 = np.dtype(np.int32)
 _SPEC = b"\x0a\x08identity\x12\x00\x18\x00\x20\x00\x28\x01"
 NO_NORMALIZER = b"\x1a" + bytes([len(_SPEC)]) + _SPEC
 """The field that ends a model without a normaliser: name, no rules, no dummy prefix, no white space
 removed, spaces escaped. Of a message that stands twice in a protocol buffer the later fields count."""
 
 
-class Tokenizer:
-    """A trained model with its special ids.
+class SentencePieceCodec(Codec):
+    """A SentencePiece model as a run trains it: it can write every text, and its ids spell it.
+
+    `SentencePieceFile` has one for the pieces of any other model, without its normaliser.
 
     Args:
-        processor: a loaded SentencePiece model.
+        processor: the loaded model.
         whole: whether texts are never cut, whatever their length: pieces may be words, or unknown
             characters be one token across a space.
-        special: the special ids by role; by default those of a trained model, documents closed by EOS.
     """
 
     exact = True
-    """Whether the ids of every text spell it, as normalised."""
     unk = None
-    """No text gives an unknown id."""
     writes_all = True
-    """Whether every text can be written, and its parts join to it."""
-    cuts_out: tuple[str, ...] = ()
-    """Pieces behind which a text begins as behind special ones."""
-    inline: frozenset[int] = frozenset()
-    """Special ids whose pieces are text to the library."""
-    by_words = False
-    """Whether white space only parts words, and each gets a space."""
-    begins_with_space = False
-    """Whether a space is put before every text."""
 
-    def __init__(
-        self,
-        processor: sentencepiece.SentencePieceProcessor,
-        *,
-        whole: bool = False,
-        special: Mapping[str, int] | None = None,
-    ) -> None:
+    def __init__(self, processor: sentencepiece.SentencePieceProcessor, *, whole: bool = False) -> None:
         self._processor, self._whole = processor, whole
         bytes_ = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in SPACE_SYMBOL.encode()]
         self._space = np.array(bytes_, np.int32)
-        self.vocab_size: int = processor.get_piece_size()
+        self.size: int = processor.get_piece_size()
         self.normalises: bool = changes_text(processor.normalize)
         self.has_bytes: bool = all(map(processor.is_byte, bytes_))
-        self.special_ids = dict(special_ids() if special is None else special)
-        self.eos: int = processor.eos_id() if special is None else special["eos"]
-        self.begin: int | None = self.special_ids.get(BEGIN)
-        self.pad: int = processor.pad_id()
-
-    @classmethod
-    def load(cls, path: Path, special: Mapping[str, int] | None = None) -> "Tokenizer":
-        """Return the tokenizer of a model file; see the class for `special`.
-
-        Raises:
-            FormatError: the file is no SentencePiece model with our special ids.
-        """
-        try:
-            processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
-        except (OSError, RuntimeError) as error:
-            raise FormatError(f"{path}: not a SentencePiece model: {error}") from error
-        if processor.get_piece_size() < num_reserved():
-            raise FormatError(f"{path}: {processor.get_piece_size()} ids, fewer than the special ones")
-        for number, symbol in enumerate((UNK, BOS, EOS, PAD, *control_symbols())):
-            piece = processor.id_to_piece(number)
-            if piece != symbol or (number and not processor.is_control(number)):
-                raise FormatError(f"{path}: id {number} ({piece}) must be the control id of {symbol}")
-        for number in set((special or {}).values()):
-            if number and (number >= processor.get_piece_size() or not processor.is_control(number)):
-                raise FormatError(f"{path}: special id {number} must be that of a control symbol")
-        return cls(processor, special=special)
-
-    def encode(
-        self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
-    ) -> list[NDArray[np.integer]]:
-        """Return the ids of each text, (n,) of `dtype`, no special id among them."""
-        found: list[NDArray[np.integer]] = []
-        for batch in batches_of(texts):
-            found += self.encode_texts(
-                joined_texts([text.encode() for text in batch]), dtype=dtype
-            ).parts()
-        return found
-
-    def at(self, _: TextPlace) -> "Tokenizer":
-        """Return the tokenizer for a part of a document: the same, which puts no space anywhere."""
-        return self
-
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
-        """Return the same of texts that lie end to end."""
-        if self._compiled is None:
-            return joined_ids(self.encode_by_library(texts.strings()), dtype)
-        return self._compiled.encode(self.normalise_texts(texts), dtype=dtype)
 
     def normalise_texts(self, texts: JoinedTexts) -> JoinedTexts:
         """Return texts as the model's normaliser leaves them."""
-        if not self.normalises:
-            return texts
-        return joined_texts([self.normalise(text).encode() for text in texts.strings()])
+        return super().normalise_texts(texts) if self.normalises else texts
 
-    def spelled_texts(self, texts: JoinedTexts) -> JoinedTexts:
-        """Return what the ids of texts spell if these come back as they are."""
-        return texts
-
-    @property
-    def compiled(self) -> bool:
-        """Whether texts are encoded in compiled code."""
-        return self._compiled is not None
-
-    def encode_by_library(
-        self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
-    ) -> list[NDArray[np.integer]]:
+    def encode_by_library(self, texts: Iterable[str]) -> list[NDArray[np.integer]]:
         """Return the ids of each text from SentencePiece alone."""
         found: list[list[NDArray[np.integer]]] = []
 
@@ -173,9 +96,9 @@ class Tokenizer:
                 ids.setdefault(number, []).append(np.tile(self._space, len(part)) if symbols else pieces)
             for number, arrays in ids.items():
                 joined = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-                found[number].append(joined.astype(dtype))
+                found[number].append(joined.astype(np.int32))
         return [
-            arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, dtype), *arrays])
+            arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, np.int32), *arrays])
             for arrays in found
         ]
 
@@ -199,7 +122,7 @@ class Tokenizer:
         decoded: list[str] = self._processor.decode([row.tolist() for row in ids])
         return decoded
 
-    def verbatim(self) -> "Tokenizer":
+    def verbatim(self) -> "SentencePieceCodec":
         """Return the same pieces without a normaliser: for text that has been through it already.
 
         A part of a normalised text need not come out of the normaliser as it went in.
@@ -208,7 +131,7 @@ class Tokenizer:
             return self
         proto = self._processor.serialized_model_proto() + NO_NORMALIZER
         processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
-        return Tokenizer(processor, special=self.special_ids)
+        return SentencePieceCodec(processor)
 
     def byte_ids(self) -> NDArray[np.bool_]:
         """Say of every id whether it stands for a single byte: (vocab_size,) bool."""
@@ -220,9 +143,7 @@ class Tokenizer:
 
     def word_starts(self) -> NDArray[np.bool_]:
         """Say of every id whether it begins a word: (vocab_size,) bool."""
-        return word_starts(
-            [self._processor.id_to_piece(i) for i in range(self.vocab_size)], self.byte_ids()
-        )
+        return word_starts([self._processor.id_to_piece(i) for i in range(self.size)], self.byte_ids())
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the piece of each id as the model writes it."""
@@ -272,15 +193,16 @@ class Tokenizer:
         return bool(first) and bool(second) and first[-1] + second[0] not in self._joined
 
     @cached_property
-    def _compiled(self) -> BpeEncoder | None:
-        """What encodes normalised texts in compiled code, if it gives the library's ids."""
+    def compiled(self) -> EncodeTexts | None:
+        """What encodes texts in compiled code, if the model is plain BPE."""
         if self._whole:
             return None
         tables = tables_of(self._model)
         if tables is None:
             return None
         library = self.verbatim()
-        return BpeEncoder(tables, lambda text: library.encode_by_library([text])[0])
+        encoder = BpeEncoder(tables, lambda text: library.encode_by_library([text])[0])
+        return lambda texts, dtype: encoder.encode(self.normalise_texts(texts), dtype=dtype)
 
     @cached_property
     def _model(self) -> SentencePieceModel:
@@ -293,7 +215,7 @@ class Tokenizer:
     @cached_property
     def _continues(self) -> NDArray[np.bool_]:
         """Whether each id is a single byte that continues a character."""
-        found = np.zeros(self.vocab_size, np.bool_)
+        found = np.zeros(self.size, np.bool_)
         spelled = self.piece_bytes()
         for number in np.flatnonzero(self._is_byte).tolist():
             found[number] = spelled[number][0] & 0xC0 == 0x80  # noqa: PLR2004  # as UTF-8 has it
@@ -319,3 +241,37 @@ def _batches(parts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def load_trained(path: Path, special: Mapping[str, int] | None = None) -> Tokenizer:
+    """Return the tokenizer of a model that a run trained, from its file.
+
+    Args:
+        path: of the file.
+        special: special ids by role; by default those of a model whose documents are closed by EOS.
+
+    Raises:
+        FormatError: the file is no SentencePiece model with our special ids.
+    """
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    except (OSError, RuntimeError) as error:
+        raise FormatError(f"{path}: not a SentencePiece model: {error}") from error
+    if processor.get_piece_size() < num_reserved():
+        raise FormatError(f"{path}: {processor.get_piece_size()} ids, fewer than the special ones")
+    for number, symbol in enumerate((UNK, BOS, EOS, PAD, *control_symbols())):
+        piece = processor.id_to_piece(number)
+        if piece != symbol or (number and not processor.is_control(number)):
+            raise FormatError(f"{path}: id {number} ({piece}) must be the control id of {symbol}")
+    for number in set((special or {}).values()):
+        if number and (number >= processor.get_piece_size() or not processor.is_control(number)):
+            raise FormatError(f"{path}: special id {number} must be that of a control symbol")
+    return trained_tokenizer(processor, special)
+
+
+def trained_tokenizer(
+    processor: sentencepiece.SentencePieceProcessor, special: Mapping[str, int] | None = None
+) -> Tokenizer:
+    """Return the tokenizer of a loaded model; see `load_trained` for `special`."""
+    ids = special_ids() if special is None else special
+    return Tokenizer(SentencePieceCodec(processor), ids, guarded=False)

@@ -6,38 +6,17 @@ look better than they are.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_texts
+from stages.tokenizer.codec import Codec
+from stages.tokenizer.texts import joined_texts
 
 NOTABLE_FALLBACK = 0.1
 """Share of bytes among the tokens of a language of which a run warns."""
 _INT32 = np.dtype(np.int32)
 _ASCII_BYTES = 0x80
-
-
-class CountedTokenizer(Protocol):
-    """A tokenizer of any kind, trained by a run or elsewhere, as far as it is needed to count."""
-
-    @property
-    def unk(self) -> int | None:
-        """The id that unknown characters give; None if every text can be written."""
-        ...
-
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
-        """Return the ids of texts."""
-        ...
-
-    def piece_bytes(self) -> list[bytes]:
-        """Return what each id stands for; nothing for special ids."""
-        ...
-
-    def byte_ids(self) -> NDArray[np.bool_]:
-        """Say of every id whether it stands for a single byte because no piece fits: (vocab_size,)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -76,21 +55,21 @@ class TextCounter:
     token, often for many characters at once, so each character is also encoded alone.
 
     Args:
-        tokenizer: of any kind.
+        codec: of any kind.
     """
 
-    def __init__(self, tokenizer: CountedTokenizer) -> None:
-        self._tokenizer = tokenizer
-        spelled = tokenizer.piece_bytes()
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        spelled = codec.piece_bytes()
         self.vocab_size = len(spelled)
-        self._in_bytes, self._opens = _parts_of_characters(spelled, tokenizer.byte_ids())
+        self._in_bytes, self._opens = _parts_of_characters(spelled, codec.byte_ids())
         self._is_unknown: dict[str, bool] = {}
 
     def count(self, texts: Iterable[str]) -> Iterator[LanguageCounts]:
         """Yield the counts of each text."""
         given = list(texts)
         for text, ids in zip(given, self._ids(given), strict=True):
-            unknown = 0 if self._tokenizer.unk is None else int((ids == self._tokenizer.unk).sum())
+            unknown = 0 if self._codec.unk is None else int((ids == self._codec.unk).sum())
             yield LanguageCounts(
                 pieces=1,
                 bytes=len(text.encode()),
@@ -104,19 +83,19 @@ class TextCounter:
 
     def _ids(self, texts: list[str]) -> list[NDArray[np.integer]]:
         joined = joined_texts([text.encode() for text in texts])
-        return self._tokenizer.encode_texts(joined, dtype=_INT32).parts()
+        return self._codec.encode_texts(joined, dtype=_INT32).parts()
 
     def _unknown_in(self, text: str) -> int:
         """Return how many characters of a text are unknown when they stand alone."""
         new = sorted(set(text) - self._is_unknown.keys())
         for character, ids in zip(new, self._ids(new), strict=True):
-            self._is_unknown[character] = bool((ids == self._tokenizer.unk).any())
+            self._is_unknown[character] = bool((ids == self._codec.unk).any())
         return sum(map(self._is_unknown.__getitem__, text))
 
 
-def byte_tokens(tokenizer: CountedTokenizer) -> NDArray[np.bool_]:
+def byte_tokens(codec: Codec) -> NDArray[np.bool_]:
     """Say of every id whether it is a byte, or begins or ends inside a character: (vocab_size,)."""
-    return _parts_of_characters(tokenizer.piece_bytes(), tokenizer.byte_ids())[0]
+    return _parts_of_characters(codec.piece_bytes(), codec.byte_ids())[0]
 
 
 def _parts_of_characters(

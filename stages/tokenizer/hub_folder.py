@@ -18,7 +18,8 @@ import tokenizers
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.tokenizer.existing import RunTokenizer, TokenizerKind, describe
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe
 from stages.tokenizer.framing import BEGIN, FrameIds
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.sentencepiece_conversion import converted, has_rules
@@ -186,7 +187,7 @@ class FolderProof:
 
 def prove_folder(
     written: bytes,
-    tokenizer: RunTokenizer,
+    tokenizer: Tokenizer,
     frame: FrameIds | None,
     texts: Iterable[str],
     *,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from stages.tokenizer.bpe.byte_level import byte_tables_of
 from stages.tokenizer.bpe.encoder import BpeEncoder
+from stages.tokenizer.codec import EncodeTexts
 from stages.tokenizer.huggingface_content import AddedPiece, ReadFile, is_disarmed, types_in
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 
@@ -55,20 +56,7 @@ class CompiledFile:
             written |= set(map(self._normaliser.normalize_str, written))
         self._added = [content.encode() for content in sorted(written) if content]
 
-    @classmethod
-    def of(
-        cls,
-        file: ReadFile,
-        library: tokenizers.Tokenizer,
-        by_library: Callable[[str], NDArray[np.integer]],
-    ) -> "CompiledFile | None":
-        """Return the encoder of a file as the library has it; None if the library encodes all texts."""
-        if not types_in(file["normalizer"]) <= _FORMS:
-            return None
-        tables = byte_tables_of(file, _cut_out(file))
-        return None if tables is None else cls(BpeEncoder(tables, by_library), library, file, by_library)
-
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode(self, texts: JoinedTexts, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the ids of texts, of `dtype`."""
         normalised = self._normalised(texts)
         encoded = self._encoder.encode(normalised, dtype=dtype)
@@ -102,6 +90,18 @@ class CompiledFile:
                 found.add(number)
                 place = data.find(content, int(texts.offsets[number + 1]))
         return found
+
+
+def compiled_file(
+    file: ReadFile, library: tokenizers.Tokenizer, by_library: Callable[[str], NDArray[np.integer]]
+) -> EncodeTexts | None:
+    """Return what encodes texts as a file that the library has; None if the library encodes them all."""
+    if not types_in(file["normalizer"]) <= _FORMS:
+        return None
+    tables = byte_tables_of(file, _cut_out(file))
+    if tables is None:
+        return None
+    return CompiledFile(BpeEncoder(tables, by_library), library, file, by_library).encode
 
 
 def _written(file: ReadFile) -> dict[str, AddedPiece]:

@@ -15,7 +15,8 @@ import tokenizers
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.tokenizer.huggingface_compiled import CompiledFile
+from stages.tokenizer.codec import Codec, EncodeTexts
+from stages.tokenizer.huggingface_compiled import compiled_file
 from stages.tokenizer.huggingface_content import (
     SAVE_IT,
     Content,
@@ -66,7 +67,7 @@ def describe_huggingface(data: bytes, *, name: str) -> Described:
     return Described(content.size, pieces, marks, frozenset(controls), unk, frame)
 
 
-class HuggingFaceFile:
+class HuggingFaceFile(Codec):
     """A tokenizer.json.
 
     Args:
@@ -150,9 +151,6 @@ class HuggingFaceFile:
         continued = _Continued(library, content, special, name=name, written=written, plain=plain)
         return continued.behind(self, place, begun=found if self.by_words else None)
 
-    inline: frozenset[int] = frozenset()
-    """Special ids whose pieces are text to the library: none, it cuts all of them out."""
-
     @property
     def by_words(self) -> bool:
         """Whether white space only parts words, and each gets a space."""
@@ -173,20 +171,14 @@ class HuggingFaceFile:
             shown = text if normaliser is None else str(normaliser.normalize_str(text))
         return shown.replace(SPACE_SYMBOL, " ") if self._content.writing is Writing.METASPACE else shown
 
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
-        """Return the ids of texts, of `dtype`."""
-        if self._compiled is None:
-            return joined_ids(list(self.encode_by_library(texts.strings())), dtype)
-        return self._compiled.encode_texts(texts, dtype=dtype)
+    @cached_property
+    def compiled(self) -> EncodeTexts | None:
+        """What encodes texts in compiled code, if it gives the library's ids."""
+        return compiled_file(orjson.loads(self._written), self._library, self._by_library)
 
-    @property
-    def compiled(self) -> bool:
-        """Whether texts are encoded in compiled code."""
-        return self._compiled is not None
-
-    def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Yield the ids of each text from the library alone."""
-        yield from map(self._by_library, texts)
+    def encode_by_library(self, texts: Iterable[str]) -> list[NDArray[np.integer]]:
+        """Return the ids of each text from the library alone."""
+        return [*map(self._by_library, texts)]
 
     def verbatim(self) -> "HuggingFaceFile":
         """Return the same pieces without a normaliser or anything put before a text."""
@@ -240,11 +232,6 @@ class HuggingFaceFile:
     def _by_library(self, text: str) -> NDArray[np.integer]:
         parts = list(self._parts(text))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    @cached_property
-    def _compiled(self) -> CompiledFile | None:
-        """What encodes texts in compiled code, if it gives the library's ids."""
-        return CompiledFile.of(orjson.loads(self._written), self._library, self._by_library)
 
     def _naming(self, text: str) -> AbstractContextManager[None]:
         return _refused(
@@ -301,26 +288,28 @@ class _Continued(HuggingFaceFile):
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the ids of texts, of `dtype`."""
         held = self._cut_out and re.search(self._cut_out.pattern.encode(), texts.data.tobytes())
-        if held or self._begun is not None:
-            return joined_ids(list(self.encode_by_library(texts.strings())), dtype)
+        if held:
+            return joined_ids(self.encode_by_library(texts.strings()), dtype)
         return super().encode_texts(texts, dtype=dtype)
 
-    @property
-    def compiled(self) -> bool:
-        """Whether texts are encoded in compiled code."""
-        return self._begun is None and super().compiled
+    @cached_property
+    def compiled(self) -> EncodeTexts | None:
+        """What encodes texts in compiled code, where no word gets a space."""
+        return super().compiled if self._begun is None else None
 
-    def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Yield the ids of each text from the library alone."""
-        for text in texts:
-            cut = None if self._cut_out is None else self._cut_out.search(text)
-            if cut is None:
-                yield self._by_words(text)
-                continue
-            ended = self._base.at(TextPlace(Before.TEXT, ends=True))
-            behind = self._base.at(TextPlace(Before.SPECIAL, self._place.ends))
-            head = ended.encode_by_library([text[: cut.start()]] if cut.start() else [])
-            yield np.concatenate([*head, *behind.encode_by_library([text[cut.start() :]])])
+    def encode_by_library(self, texts: Iterable[str]) -> list[NDArray[np.integer]]:
+        """Return the ids of each text from the library alone."""
+        return [*map(self._pieced, texts)]
+
+    def _pieced(self, text: str) -> NDArray[np.integer]:
+        """Return the ids of a text, in which pieces may be cut out."""
+        cut = None if self._cut_out is None else self._cut_out.search(text)
+        if cut is None:
+            return self._by_words(text)
+        ended = self._base.at(TextPlace(Before.TEXT, ends=True))
+        behind = self._base.at(TextPlace(Before.SPECIAL, self._place.ends))
+        head = ended.encode_by_library([text[: cut.start()]] if cut.start() else [])
+        return np.concatenate([*head, *behind.encode_by_library([text[cut.start() :]])])
 
     def _by_words(self, text: str) -> NDArray[np.integer]:
         """Return the ids of a text in which no piece is cut out."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from stages.pieces import Pieces
-from stages.tokenizer.existing import SPACE, RunTokenizer
+from stages.tokenizer.codec import SPACE, Tokenizer
 from stages.tokenizer.texts import (
     EVERY,
     WHOLE,
@@ -69,7 +69,7 @@ class _Part(NamedTuple):
     text: str
     is_markup: bool
     place: TextPlace
-    tokenizer: RunTokenizer
+    tokenizer: Tokenizer
     """For this place."""
 
 
@@ -79,7 +79,7 @@ class _Atom(NamedTuple):
     text: str
     number: int | None
     """The id of a control piece."""
-    tokenizer: RunTokenizer
+    tokenizer: Tokenizer
     """For its place."""
 
 
@@ -119,8 +119,8 @@ class MarkupEncoder:
 
     def __init__(
         self,
-        tokenizer: RunTokenizer,
-        guard: RunTokenizer | None = None,
+        tokenizer: Tokenizer,
+        guard: Tokenizer | None = None,
         *,
         guards_answers: bool = False,
     ) -> None:
@@ -226,7 +226,7 @@ class MarkupEncoder:
             found.append(_Part(text, is_markup, place, tokenizer.at(place)))
         return found
 
-    def _borders(self, text: str, is_markup: bool, tokenizer: RunTokenizer) -> _Borders:  # noqa: FBT001
+    def _borders(self, text: str, is_markup: bool, tokenizer: Tokenizer) -> _Borders:  # noqa: FBT001
         """Say whether a section begins and ends with a piece that is no text to the tokenizer."""
         pieces = self._split(text) if is_markup else [text]
         begins = is_markup and pieces[0] in self._apart

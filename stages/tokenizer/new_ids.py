@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError
 from stages.pieces import is_text
-from stages.tokenizer.existing import OpenTokenizer, TokenizerKind, describe, open_file
+from stages.tokenizer.codec import Codec
+from stages.tokenizer.existing import TokenizerKind, describe, open_file
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from stages.tokenizer.texts import joined_texts
 
@@ -87,8 +88,8 @@ def _require_kept(known: Mapping[int, str], found: Mapping[int, str], *, old: st
             )
 
 
-def open_model(file: ModelFile) -> OpenTokenizer:
-    """Return the tokenizer of a file, of which no text gives a special id."""
+def open_model(file: ModelFile) -> Codec:
+    """Return the codec of a file, of which no text gives a special id."""
     return open_file(file.data, file.kind, set(roles_of(file).values()), name=file.name)
 
 
@@ -108,12 +109,12 @@ class OldWriter:
     """Writes the texts of new pieces in old ids.
 
     Args:
-        tokenizer: the old one.
+        codec: of the old tokenizer.
     """
 
-    def __init__(self, tokenizer: OpenTokenizer) -> None:
-        self._tokenizer = tokenizer.verbatim() if tokenizer.writes_all else tokenizer
-        self._pieces = tokenizer.piece_bytes()
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec.verbatim() if codec.writes_all else codec
+        self._pieces = codec.piece_bytes()
         self._ids = {piece: number for number, piece in enumerate(self._pieces) if piece}
         self._longest = max(map(len, self._ids), default=0)
         ids = self._encode([b"a"])[0].tolist()
@@ -128,7 +129,7 @@ class OldWriter:
         whole = [number for number, piece in enumerate(pieces) if piece and is_text(piece)]
         encoded = self._encode([self._bare(pieces[number]) for number in whole])
         found = {
-            number: ids if self._tokenizer.unk is None else ids[ids != self._tokenizer.unk]
+            number: ids if self._codec.unk is None else ids[ids != self._codec.unk]
             for number, ids in zip(whole, encoded, strict=True)
         }
         return [
@@ -137,7 +138,7 @@ class OldWriter:
         ]
 
     def _encode(self, texts: Sequence[bytes]) -> list[NDArray[np.integer]]:
-        return self._tokenizer.encode_texts(joined_texts(texts), dtype=_INT32).parts()
+        return self._codec.encode_texts(joined_texts(texts), dtype=_INT32).parts()
 
     def _bare(self, piece: bytes) -> bytes:
         """Return a text without the space that is put before it anyway."""

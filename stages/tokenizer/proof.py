@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import orjson
@@ -27,11 +26,12 @@ import tokenizers
 from numpy.typing import NDArray
 
 from stages.pieces import is_text
+from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.coverage import BLOCKS, characters_of
 from stages.tokenizer.existing import TokenizerKind
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
-from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
+from stages.tokenizer.texts import batches_of, joined_texts
 
 LibraryIds = Callable[[Sequence[str]], list[list[int] | None]]
 """Gives the ids of texts; None of those of which the library's choice may depend on their length."""
@@ -73,39 +73,6 @@ _MOST_MISSING = 64
 Ids = NDArray[np.integer]
 Verdicts = list[bool | None]
 """Of each text whether it holds; None if it is not asked."""
-
-
-class Provable(Protocol):
-    """A tokenizer as it is proved: its ids are not asserted to be without special ones."""
-
-    special_ids: dict[str, int]
-    writes_all: bool
-    exact: bool
-
-    @property
-    def unk(self) -> int | None:
-        """The id that texts may give for unknown characters."""
-        ...
-
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
-        """Return the ids of texts."""
-        ...
-
-    def encode_by_library(self, texts: Sequence[str]) -> list[Ids]:
-        """Return the same from the library of the file alone."""
-        ...
-
-    def normalise(self, text: str) -> str:
-        """Return a text as the normaliser leaves it."""
-        ...
-
-    def decode(self, ids: Sequence[Ids]) -> list[str]:
-        """Return what ids spell."""
-        ...
-
-    def piece_bytes(self) -> list[bytes]:
-        """Return what each id stands for."""
-        ...
 
 
 class RoundTrip(StrEnum):
@@ -163,7 +130,7 @@ class ProofResult:
 class ProvenBatch:
     """Some texts with their ids."""
 
-    tokenizer: Provable
+    tokenizer: Tokenizer
     library: LibraryIds
     texts: list[str]
     ids: list[Ids]
@@ -192,7 +159,7 @@ def round_trips(batch: ProvenBatch) -> list[RoundTrip]:
     return found
 
 
-def comes_back(tokenizer: Provable, trips: Sequence[RoundTrip]) -> Verdicts:
+def comes_back(tokenizer: Tokenizer, trips: Sequence[RoundTrip]) -> Verdicts:
     """Say whether texts come back as they must: all of them, if every text can be written."""
     good = {RoundTrip.TEXT, RoundTrip.NORMALISED}
     if tokenizer.writes_all:
@@ -244,12 +211,12 @@ CHECKS: Mapping[str, Callable[[ProvenBatch], Verdicts]] = {
 
 
 def prove(
-    tokenizer: Provable, texts: Mapping[str, Sequence[str]], *, library: LibraryIds
+    tokenizer: Tokenizer, texts: Mapping[str, Sequence[str]], *, library: LibraryIds
 ) -> ProofResult:
     """Hold a tokenizer to all checks.
 
     Args:
-        tokenizer: an opened one.
+        tokenizer: an unguarded one.
         texts: by group.
         library: what its file gives as it is.
     """
@@ -282,7 +249,7 @@ class BlockCoverage:
     """The first ones without a piece."""
 
 
-def coverage(tokenizer: Provable, blocks: Sequence[str] = tuple(BLOCKS)) -> dict[str, BlockCoverage]:
+def coverage(tokenizer: Tokenizer, blocks: Sequence[str] = tuple(BLOCKS)) -> dict[str, BlockCoverage]:
     """Say of each block how its characters are written."""
     spelled = tokenizer.piece_bytes()
     partial = np.array([not is_text(piece) for piece in spelled])
@@ -291,7 +258,7 @@ def coverage(tokenizer: Provable, blocks: Sequence[str] = tuple(BLOCKS)) -> dict
 
 
 def _covered(
-    tokenizer: Provable, characters: list[str], partial: NDArray[np.bool_], blank: NDArray[np.bool_]
+    tokenizer: Tokenizer, characters: list[str], partial: NDArray[np.bool_], blank: NDArray[np.bool_]
 ) -> BlockCoverage:
     counts, missing = Counter[str](), []
     encoded = tokenizer.encode_texts(joined_texts([one.encode() for one in characters]), dtype=_INT32)
@@ -315,6 +282,6 @@ def _covered(
     )
 
 
-def _encode(tokenizer: Provable, texts: Sequence[str]) -> list[Ids]:
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Ids]:
     joined = joined_texts([text.encode() for text in texts])
     return tokenizer.encode_texts(joined, dtype=_INT32).parts()

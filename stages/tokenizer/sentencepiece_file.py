@@ -8,14 +8,15 @@ that `stages.tokenizer.encode` cuts, where a dummy prefix would come anew and wh
 Ids that are to be special become control symbols, whatever they were: no text gives them.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
+from stages.tokenizer.codec import Codec, EncodeTexts
+from stages.tokenizer.encode import NO_NORMALIZER, SentencePieceCodec
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
@@ -28,7 +29,7 @@ from stages.tokenizer.sentencepiece_model import (
     SentencePieceModel,
     varint,
 )
-from stages.tokenizer.texts import WHOLE, Before, Encoded, JoinedTexts, TextPlace, joined_texts
+from stages.tokenizer.texts import WHOLE, Before, TextPlace
 
 _DIGIT = "0"
 """A character that no normaliser changes, and that none composes with another."""
@@ -57,7 +58,7 @@ def describe_sentencepiece(data: bytes, *, name: str) -> Described:
     return Described(len(model.types), pieces, marks, controls, declared)
 
 
-class SentencePieceFile:
+class SentencePieceFile(Codec):
     """A model that was trained elsewhere.
 
     Args:
@@ -84,7 +85,7 @@ class SentencePieceFile:
         self._words = words
         space = plain.piece_to_id(SPACE_SYMBOL)  # the unknown id if there is none
         lost = any(test(space) for test in (plain.is_unknown, plain.is_unused, plain.is_control))
-        self._plain = Tokenizer(plain, whole=words or lost)
+        self._plain = SentencePieceCodec(plain, whole=words or lost)
         self.size: int = own.get_piece_size()
         self.unk: int | None = own.unk_id()
         self.writes_all: bool = self._plain.has_bytes and not (words or lost)
@@ -126,26 +127,15 @@ class SentencePieceFile:
         own, plain, inline = self._own, self._plain_model, self.inline
         return SentencePieceFile(own, plain, words=self._words, inline=inline, place=place)
 
-    by_words = False
-    """Whether white space only parts words, and each gets a space."""
-
-    def cuts_out(self) -> tuple[str, ...]:
-        """Return the pieces behind which a text begins anew: none, whatever is found in texts."""
-        return ()
-
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
-        """Return the ids of texts, of `dtype`."""
-        normalised = [self.normalise(text).encode() for text in texts.strings()]
-        return self._plain.encode_texts(joined_texts(normalised), dtype=dtype)
-
     @property
-    def compiled(self) -> bool:
-        """Whether texts are encoded in compiled code."""
-        return self._plain.compiled
+    def compiled(self) -> EncodeTexts | None:
+        """What encodes texts in compiled code, if the pieces are plain BPE."""
+        plain = self._plain.compiled
+        return plain and (lambda texts, dtype: plain(self.normalise_texts(texts), dtype))
 
-    def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Yield the same from SentencePiece alone."""
-        yield from self._plain.encode_by_library(map(self.normalise, texts))
+    def encode_by_library(self, texts: Iterable[str]) -> list[NDArray[np.integer]]:
+        """Return the ids of each text from SentencePiece alone."""
+        return self._plain.encode_by_library(map(self.normalise, texts))
 
     def verbatim(self) -> "SentencePieceFile":
         """Return the same pieces without a normaliser."""

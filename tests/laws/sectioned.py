@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from stages.cleaning.text import clean_text
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.encode import load_trained
 from tests.conftest import bundled_lines
 
 LANGUAGE = {"column": "lang"}
@@ -50,7 +51,7 @@ def sections_shown(corpus: Path, run: Path) -> tuple[set[str], set[str], set[str
     """
     lines = (corpus / "sections" / "triples.jsonl").read_text().splitlines()
     wanted = {record["id"]: record for record in map(json.loads, lines)}
-    tokenizer = Tokenizer.load(run / "tokenizer" / "tokenizer.model")
+    tokenizer = load_trained(run / "tokenizer" / "tokenizer.model")
     prompts, seq2seq, triples = (
         _shown(run / "datasets" / name, wanted, tokenizer)
         for name in ("prompts", "prompts-seq2seq", "triples")

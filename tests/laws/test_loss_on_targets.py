@@ -24,7 +24,7 @@ from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED
 from stages.packing.layout import Strategy
 from stages.store.manifest import LOSS_MASK
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.verify.slices import own_labels
 from stages.verify.twin import twin_rows
 from tests.conftest import bundled_lines, digests, run_small
@@ -164,7 +164,7 @@ def test_short_pairs_fill_rows_and_have_a_loss_on_targets_alone(finished: Path, 
     assert totals.documents == PAIRS
     assert totals.tokens / (totals.rows * SEQ_LEN) >= 0.95
     tokenizer, wanted, seen = (
-        Tokenizer.load(finished / "tokenizer" / "tokenizer.model"),
+        load_trained(finished / "tokenizer" / "tokenizer.model"),
         records(corpus),
         0,
     )

@@ -20,7 +20,7 @@ from stages.loading.masks import PADDING, masks_of
 from stages.objectives.rows import IGNORED
 from stages.packing.layout import Strategy
 from stages.store.manifest import read_manifest, write_manifest
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from tests.campaign import some_of
 from tests.conftest import bundled_lines, digests, run_small
 from tests.laws.sectioned import SOURCES, write_sections
@@ -159,7 +159,7 @@ def test_packed_prompts_are_those_of_their_documents(
 ) -> None:
     lines = (corpus / "questions" / "q.jsonl").read_text().splitlines()
     records = {record["id"]: record for record in map(json.loads, lines)}
-    tokenizer = Tokenizer.load(finished / "tokenizer" / "tokenizer.model")
+    tokenizer = load_trained(finished / "tokenizer" / "tokenizer.model")
     dataset = open_dataset(finished / "datasets" / f"prompts-{strategy}", shuffle=False)
     first = seen = 0
     for shard in shards(finished, f"prompts-{strategy}"):
@@ -216,7 +216,7 @@ def test_short_pairs_fill_rows_with_loss_on_targets_alone(questions: Path, corpu
         clean_text(json.loads(line)["target"])
         for line in (corpus / "questions" / "q.jsonl").read_text().splitlines()
     }
-    tokenizer = Tokenizer.load(questions / "tokenizer" / "tokenizer.model")
+    tokenizer = load_trained(questions / "tokenizer" / "tokenizer.model")
     said = 0
     for row in range(len(dataset)):
         for number in range(int(batch["segment_ids"][row].max()) + 1):

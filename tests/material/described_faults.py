@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from pipeline.steps.tokenizer.load import load_tokenizer
 from stages.identity import content_digest
-from stages.tokenizer.encode import Tokenizer
 from tests.material.beside_faults import sentence_moved
 from tests.material.fault_copies import NUMBER, Array, Copy, NoPlaceError, change_array, put
 from tests.material.stored_faults import OTHER, Plant, add_numbers
@@ -165,8 +164,8 @@ def _other_pieces(copy: Copy, ids: Array) -> Array:
     """Write a text by single bytes."""
     tokenizer = load_tokenizer(copy.workspace)
     pieces = tokenizer.piece_bytes()
-    assert isinstance(tokenizer, Tokenizer), "trained by the run"
-    byte_ids = {pieces[number]: number for number in np.flatnonzero(tokenizer.byte_ids()).tolist()}
+    assert tokenizer.exact, "trained by the run"
+    byte_ids = {pieces[number]: number for number in np.flatnonzero(tokenizer.codec.byte_ids()).tolist()}
     text = b"".join(pieces[number] for number in ids[:-1].tolist())
     return np.array([*(byte_ids[bytes([byte])] for byte in text), ids[-1]], ids.dtype)
 

@@ -17,7 +17,8 @@ import pytest
 
 from stages.cleaning.text import clean_text
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.encode import load_trained
 from tests.conftest import bundled_lines, run_small
 
 pytestmark = pytest.mark.slow
@@ -135,7 +136,7 @@ def opened(run: Path, name: str) -> tuple[ShardDataset, Tokenizer, list[str], di
     shard = run / "datasets" / name / "train" / "epoch-0000" / "00000"
     segments = {path.stem: np.load(path) for path in (shard / "segments").glob("*.npy")}
     own_ids = pq.read_table(shard / "documents.parquet").column("own_id").to_pylist()
-    tokenizer = Tokenizer.load(run / "tokenizer" / "tokenizer.model")
+    tokenizer = load_trained(run / "tokenizer" / "tokenizer.model")
     return open_dataset(run / "datasets" / name, shuffle=False), tokenizer, own_ids, segments
 
 

@@ -124,7 +124,7 @@ def test_a_run_measures_as_compare_does_stops_at_a_limit_and_goes_on(place: Path
     assert not [line for line in report["warnings"] if "same text" in line]
     assert [line for line in report["warnings"] if "many byte tokens in encoded text: code" in line]
     records = [json.loads(line) for line in (place / "a.jsonl").read_text().splitlines()]
-    counter = TextCounter(tokenizer_of(place / "run"))
+    counter = TextCounter(tokenizer_of(place / "run").codec)
     for row in report["languages"]:
         texts = [record["text"] for record in records if record["lang"] == row["language"]]
         assert row["byte_tokens"] == sum(one.byte_tokens for one in counter.count(texts))

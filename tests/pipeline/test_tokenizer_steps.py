@@ -47,7 +47,7 @@ from stages.mixing.placement import ValidationConfig, num_shards, validation_has
 from stages.objectives.clm.config import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.store.token_store import TokenUnit
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.tokenizer.sampling import balanced_targets
 from tests.campaign import FULL
 from tests.conftest import run_small, small_run
@@ -114,7 +114,7 @@ def test_the_token_store_decodes_to_the_normalised_text_and_names_its_digest(
     library = sentencepiece.SentencePieceNormalizer(
         rule_name=rule, add_dummy_prefix=False, remove_extra_whitespaces=False, escape_whitespaces=False
     )
-    tokenizer = Tokenizer.load(tokenized / "tokenizer" / "tokenizer.model")
+    tokenizer = load_trained(tokenized / "tokenizer" / "tokenizer.model")
     documents = changed = 0
     for unit in units(tokenized):
         texts = kept_texts(tokenized, unit)

@@ -42,7 +42,7 @@ from stages.findings import Finding
 from stages.identity import ID_BYTES
 from stages.ragged import Ragged, joined, runs
 from stages.store.token_store import TokenUnit
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.markup import MarkupEncoder, Sections
 from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, PieceBytes, Stored, compare_texts
 from stages.tokenizer.texts import Encoded
@@ -155,7 +155,7 @@ def compare_with_texts(
         returned: gets how documents come back, of an existing tokenizer.
     """
     encoder = load_markup(workspace, stored.unit.source, use=CHECK)
-    if isinstance(encoder.tokenizer, Tokenizer):
+    if encoder.tokenizer.exact:
         yield from _of_trained(workspace, stored, encoder.tokenizer)
     else:
         yield from _of_existing(workspace, stored, encoder, returned)
@@ -170,7 +170,7 @@ def _of_trained(
     for part, numbers in stored.kept(workspace):
         ids, texts = stored.ids(numbers), joined_sections(part)
         encoded = tokenizer.encode_texts(texts, dtype=ids.ids.dtype)
-        verdicts = compare_texts(ids, tokenizer.normalise_texts(texts), encoded, spelling)
+        verdicts = compare_texts(ids, tokenizer.codec.normalise_texts(texts), encoded, spelling)
         found[numbers] = verdicts.reshape(len(numbers), -1).max(axis=1)
     for name, verdict in (("text", OTHER_TEXT), ("pieces", OTHER_IDS)):
         wrong = np.flatnonzero(found == verdict)

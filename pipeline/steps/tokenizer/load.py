@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from stages.errors import FormatError
 from stages.pieces import Pieces
-from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, open_tokenizer
 from stages.tokenizer.fairness import byte_tokens
 from stages.tokenizer.markup import MarkupEncoder, SpelledOut
 
@@ -56,7 +57,7 @@ def special_ids_of(root: Path) -> dict[str, int]:
         raise FormatError(f"{place}: cannot be read: {error}") from error
 
 
-def tokenizer_of(root: Path) -> RunTokenizer:
+def tokenizer_of(root: Path) -> Tokenizer:
     """Return a run's tokenizer, trained or adopted.
 
     Raises:
@@ -65,7 +66,7 @@ def tokenizer_of(root: Path) -> RunTokenizer:
     return open_tokenizer(root / model_key(root), special_ids_of(root))
 
 
-def load_tokenizer(workspace: Workspace, *, use: str = MAKE) -> RunTokenizer:
+def load_tokenizer(workspace: Workspace, *, use: str = MAKE) -> Tokenizer:
     """Return the run's tokenizer, loaded once a worker for each use.
 
     Args:
@@ -86,7 +87,7 @@ def load_pieces(workspace: Workspace, *, use: str = MAKE) -> Pieces:
 def load_byte_tokens(workspace: Workspace) -> NDArray[np.bool_]:
     """Say of each id of the run's tokenizer whether it is less than whole characters: (vocab_size,)."""
     tokenizer = load_tokenizer(workspace)
-    return workspace.held(f"byte tokens {id(tokenizer)}", lambda: byte_tokens(tokenizer))
+    return workspace.held(f"byte tokens {id(tokenizer)}", lambda: byte_tokens(tokenizer.codec))
 
 
 def spelled_out_of(root: Path) -> dict[str, SpelledOut]:
@@ -128,7 +129,7 @@ def load_markup(workspace: Workspace, source: str, *, use: str = MAKE) -> Markup
     return workspace.held(f"markup {id(tokenizer)} {own}", make)
 
 
-def _guarded(workspace: Workspace, tokenizer: RunTokenizer, own: SpelledOut) -> MarkupEncoder:
+def _guarded(workspace: Workspace, tokenizer: Tokenizer, own: SpelledOut) -> MarkupEncoder:
     """Return an encoder whose contents spell some pieces out."""
     path = workspace.path(model_key(workspace.root))
     ids = tokenizer.special_ids | {f"spelled_{number}": number for number in own["ids"].values()}

@@ -71,7 +71,7 @@ def measure_parallel(workspace: Workspace, work: FairnessSection) -> ParallelRec
     """
     require_unchanged(work)
     found = read_parallel(work)
-    own = TextCounter(load_tokenizer(workspace))
+    own = TextCounter(load_tokenizer(workspace).codec)
     counts, sizes = {OWN: count_languages(own, found.texts.items())}, {OWN: own.vocab_size}
     del own
     for name, read in read_others(work).items():

@@ -234,7 +234,7 @@ def _measured_tokenizer(
     coverage: float | None,
 ) -> TokenizerRecord:
     """Write special ids and fairness of a trained model, and report it."""
-    counter = TextCounter(open_tokenizer(model, special))
+    counter = TextCounter(open_tokenizer(model, special).codec)
     trained, drawn = _measure(workspace, work, counter, key=sample_key)
     unseen, _ = _measure(workspace, work, counter, key=measured_key)
     _write_json(workspace, SPECIAL_IDS, special)

@@ -160,7 +160,7 @@ def _counter_of(path: Path) -> TextCounter:
         return _counter_of_file(path, key)
     root = path.parent if path.name == FOLDER else path
     if (root / SPECIAL_IDS).exists():
-        return TextCounter(tokenizer_of(root))
+        return TextCounter(tokenizer_of(root).codec)
     return _counter_of_file(path, key)
 
 

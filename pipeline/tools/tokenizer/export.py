@@ -25,14 +25,8 @@ from pipeline.tools.tokenizer.verify import special_roles, texts_of
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, VerificationError
 from stages.store.digests import sync_path
-from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import (
-    RunTokenizer,
-    TokenizerKind,
-    describe,
-    existing_tokenizer,
-    is_trained,
-)
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, tokenizer_in
 from stages.tokenizer.framing import FrameIds, Framing, Preset, row_frame
 from stages.tokenizer.hub_folder import (
     FILE,
@@ -104,7 +98,7 @@ class OpenedTokenizer:
     """A tokenizer as a run uses it, and what a folder of it holds."""
 
     hub: HubTokenizer
-    tokenizer: RunTokenizer
+    tokenizer: Tokenizer
     frame: FrameIds | None
 
 
@@ -198,11 +192,9 @@ def _of_file(model: Path, framing: str | None, special: Sequence[str]) -> Opened
         found = framed_roles(described, found, preset, name=path.name)
         frame = run_frame(found.ids)
     ids = {"pad": found.ids["eos"], **found.ids}
-    own = kind is TokenizerKind.SENTENCEPIECE and is_trained(data, ids)
-    tokenizer: RunTokenizer = (
-        Tokenizer.load(path, ids) if own else existing_tokenizer(data, kind, ids, name=key).unguarded()
-    )
-    return OpenedTokenizer(hub_tokenizer(kind, data, ids, spaces=own, name=key), tokenizer, frame)
+    tokenizer = tokenizer_in(path, data, kind, ids, name=key).unguarded()
+    hub = hub_tokenizer(kind, data, ids, spaces=tokenizer.exact, name=key)
+    return OpenedTokenizer(hub, tokenizer, frame)
 
 
 def _nothing() -> FrameIds:

@@ -30,7 +30,8 @@ from pipeline.tools.tokenizer.extension_measures import (
 )
 from pipeline.tools.tokenizer.verify import special_roles
 from stages.errors import ConfigError, VerificationError
-from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.kinds import extendable
 from stages.tokenizer.proof import prove, untouched
@@ -105,7 +106,7 @@ def _require_output(request: ExtendRequest, kind: TokenizerKind) -> None:
         raise ConfigError(f"--output {output}: is there already; name a file that is not")
 
 
-def _opened(data: bytes, kind: TokenizerKind, request: ExtendRequest, *, name: str) -> ExistingTokenizer:
+def _opened(data: bytes, kind: TokenizerKind, request: ExtendRequest, *, name: str) -> Tokenizer:
     """Return a tokenizer with its special ids, as a run would open it."""
     special = special_roles(request.special)
     roles = find_roles(describe(data, kind, name=name), special, name=request.model.name)
@@ -125,7 +126,7 @@ def _require_old_ids(old: bytes, new: bytes, kind: TokenizerKind, *, name: str) 
 
 
 def _proved_texts(
-    tokenizer: ExistingTokenizer, extension: Extension, new: Mapping[str, NewText]
+    tokenizer: Tokenizer, extension: Extension, new: Mapping[str, NewText]
 ) -> dict[str, list[str]]:
     """Return texts to prove the tokenizer by, in groups."""
     special = tokenizer.pieces(sorted(set(tokenizer.special_ids.values()) - {tokenizer.unk}))
@@ -139,7 +140,7 @@ def _proved_texts(
 
 
 def _prove(
-    tokenizer: ExistingTokenizer,
+    tokenizer: Tokenizer,
     extension: Extension,
     kind: TokenizerKind,
     texts: Mapping[str, Sequence[str]],

@@ -16,7 +16,7 @@ import xxhash
 from pipeline.inputs.languages import BUNDLED_CORPUS, texts_of_file
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from stages.errors import ConfigError
-from stages.tokenizer.existing import ExistingTokenizer
+from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.extension.drift import Drift
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.texts import Encoded, joined_texts
@@ -279,8 +279,8 @@ _MOST_CHANGED = 1000
 class BeforeAfter:
     """A tokenizer before and after it was extended."""
 
-    before: ExistingTokenizer
-    after: ExistingTokenizer
+    before: Tokenizer
+    after: Tokenizer
 
     def encode(self, texts: Sequence[str]) -> tuple[Encoded, Encoded]:
         """Return the ids of texts by both."""

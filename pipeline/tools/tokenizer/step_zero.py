@@ -101,7 +101,7 @@ class StepZero:
         sums, tokens, difference = np.zeros(3), np.zeros(2, np.int64), 0.0
         for part in parts:
             (old,), (new,) = (
-                list(tokenizer.encode_by_library([part])) for tokenizer in (self._old, self._new)
+                tokenizer.encode_by_library([part]) for tokenizer in (self._old, self._new)
             )
             before, known = self._nats(self._before, old)
             same, grown = self._nats(self._after, old)

@@ -106,7 +106,7 @@ def train_for_sweep(workspace: Workspace, work: SweptTraining) -> SweptRecord:
     except VocabularySizeError as error:
         return SweptRecord(vocab_size=config.vocab_size, alpha=config.alpha, refused=str(error))
     seconds, memory = time.process_time() - begun, taken()
-    counter = TextCounter(tokenizer_of(own.folder))
+    counter = TextCounter(tokenizer_of(own.folder).codec)
     counts = count_languages(counter, _parallel(workspace))
     fairness = json.loads((own.folder / FAIRNESS).read_text(encoding="utf-8"))
     return SweptRecord(

@@ -23,8 +23,7 @@ from pipeline.system.regular_files import read_regular
 from pipeline.tools.export.quick import special_pieces
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError, VerificationError
-from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer, is_trained
+from stages.tokenizer.existing import describe, tokenizer_in
 from stages.tokenizer.post_processor import framing_offer
 from stages.tokenizer.proof import BlockCoverage, ProofResult, RoundTrip, coverage, prove, untouched
 from stages.tokenizer.ranks.encodings import ENCODINGS, TiktokenConfig
@@ -173,11 +172,7 @@ def verify_tokenizer(
     found = find_roles(described, special_roles(special), name=model.name)
     require_roles(found, ["eos"], who="tokenizer verify", name=model.name)
     ids = {"pad": found.ids["eos"], **found.ids}
-    tokenizer = (
-        Tokenizer.load(path, ids)
-        if kind is TokenizerKind.SENTENCEPIECE and is_trained(data, ids)
-        else existing_tokenizer(data, kind, ids, name=key).unguarded()
-    )
+    tokenizer = tokenizer_in(path, data, kind, ids, name=key).unguarded()
     kept = set(ids.values()) - {tokenizer.unk}
     pieces = [piece for piece, number in described.pieces.items() if number in kept]
     every = stress_texts(pieces)

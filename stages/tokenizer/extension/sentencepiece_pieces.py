@@ -11,7 +11,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
+from stages.tokenizer.encode import NO_NORMALIZER, SentencePieceCodec
 from stages.tokenizer.extension.learning import (
     OldPieces,
     PieceLearner,
@@ -115,7 +115,7 @@ class PlainModel:
         model = SentencePieceModel(data)
         self._size = len(model.types)
         self._never = np.isin(model.types, _NEVER)
-        self._tokenizer = Tokenizer(
+        self._codec = SentencePieceCodec(
             sentencepiece.SentencePieceProcessor(model_proto=data + NO_NORMALIZER)
         )
 
@@ -140,4 +140,4 @@ class PlainModel:
 
     def _encoded(self, words: Sequence[str]) -> Encoded:
         parts = [word.replace(SPACE_SYMBOL, " ").encode() for word in words]
-        return self._tokenizer.encode_texts(joined_texts(parts), dtype=_INT32)
+        return self._codec.encode_texts(joined_texts(parts), dtype=_INT32)

@@ -23,7 +23,7 @@ from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.special import special_ids
 from tests.campaign import examples

@@ -18,7 +18,8 @@ from stages.tokenizer.bpe import encoder as bpe_encoder
 from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.bpe.merging import LONGEST_WORD
 from stages.tokenizer.bpe.tables import tables_of
-from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.encode import NO_NORMALIZER, trained_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import SentencePieceModel, varint
 from stages.tokenizer.texts import joined_texts
@@ -63,7 +64,7 @@ def opened(model: bytes) -> sentencepiece.SentencePieceProcessor:
 
 def tokenizer_of(model: bytes) -> Tokenizer:
     """Return a model with its compiled encoder."""
-    return Tokenizer(opened(model))
+    return trained_tokenizer(opened(model))
 
 
 def never(text: str) -> np.ndarray:

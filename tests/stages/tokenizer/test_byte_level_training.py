@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, VocabularySizeError
-from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from stages.tokenizer.special import num_reserved, special_ids, special_pieces
 from stages.tokenizer.train import TrainConfig, train_model
@@ -37,7 +38,7 @@ def config_of(**changes: object) -> TrainConfig:
     return TrainConfig.model_validate({"model": "byte_bpe", "vocab_size": VOCAB, **changes})
 
 
-def opened(data: bytes) -> ExistingTokenizer:
+def opened(data: bytes) -> Tokenizer:
     """Return a tokenizer from its file."""
     return existing_tokenizer(data, TokenizerKind.HUGGING_FACE, special_ids(), name="it")
 
@@ -56,7 +57,7 @@ def data(cutting: PreTokenizer) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(data: bytes) -> ExistingTokenizer:
+def tokenizer(data: bytes) -> Tokenizer:
     """Return its tokenizer."""
     return opened(data)
 
@@ -78,9 +79,7 @@ def test_special_ids_are_those_of_every_run_and_bytes_follow(data: bytes) -> Non
 @example(text="")
 @example(text="\u2581a \u2581\r\n\u0663\u0664 \u0e17\u0e35\u0e48 \u0301 \U0001f469\u200d\U0001f467")
 @example(text="x" * 70_000 + "\n" * 999)
-def test_every_text_comes_back_with_the_ids_of_the_library(
-    tokenizer: ExistingTokenizer, text: str
-) -> None:
+def test_every_text_comes_back_with_the_ids_of_the_library(tokenizer: Tokenizer, text: str) -> None:
     (ids,) = tokenizer.encode([text])
     assert tokenizer.compiled
     assert ids.tolist() == tokenizer.encode_by_library([text])[0].tolist()

@@ -13,12 +13,8 @@ from tokenizers import Tokenizer as Library
 from tokenizers import models, pre_tokenizers
 
 from stages.errors import FormatError
-from stages.tokenizer.existing import (
-    ExistingTokenizer,
-    TokenizerKind,
-    describe,
-    existing_tokenizer,
-)
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.sentencepiece_model import varint
 from tests.stages.tokenizer.existing_files import changed, data_of, model_of, texts
 from tests.stages.tokenizer.protocol_buffer import read_fields
@@ -165,7 +161,7 @@ def test_a_byte_is_nothing_that_texts_can_do_without() -> None:
         )
 
 
-def opened(data: bytes) -> ExistingTokenizer:
+def opened(data: bytes) -> Tokenizer:
     """A model with the special ids that it names itself."""
     return existing_tokenizer(data, TokenizerKind.SENTENCEPIECE, {"eos": 2, "pad": 2}, name="x.model")
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, FormatError
-from stages.tokenizer.existing import ExistingTokenizer, describe, existing_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import describe, existing_tokenizer
 from stages.tokenizer.extension.drift import Drift
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.kinds import extendable
@@ -68,7 +69,7 @@ def content_of(name: str) -> bytes:
     return str(library.to_str()).encode()
 
 
-def opened(data: bytes, name: str) -> ExistingTokenizer:
+def opened(data: bytes, name: str) -> Tokenizer:
     """Return a tokenizer that asserts that no text gives a special id."""
     kind = kind_of_file(name)
     ids = find_roles(describe(data, kind, name=name), SpecialPieces(), name=name).ids

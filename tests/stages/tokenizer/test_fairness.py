@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.tokenizer.fairness import LanguageCounts, TextCounter, rates_of
 from stages.tokenizer.train import TrainConfig, train_model
 
@@ -38,9 +38,9 @@ def test_texts_are_counted_with_the_characters_that_are_written_as_bytes(tmp_pat
     sample = [("the cat sat on the mat and ran\n", 9), ("another rat sat there then\n", 5)]
     model = train_model(sample, TrainConfig(vocab_size=550), characters="\n")
     (tmp_path / "t.model").write_bytes(model)
-    tokenizer = Tokenizer.load(tmp_path / "t.model")
+    tokenizer = load_trained(tmp_path / "t.model")
     text = "the \u732b sat\n\u00e9"
-    found, nothing = TextCounter(tokenizer).count([text, ""])
+    found, nothing = TextCounter(tokenizer.codec).count([text, ""])
     assert found == LanguageCounts(
         pieces=1,
         bytes=len(text.encode()),

@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 
 from stages.errors import FormatError
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.encode import load_trained
 from stages.tokenizer.special import control_symbols
 from tests.stages.tokenizer.test_tokenizer import SMALL, SMALL_VOCAB
 
@@ -50,7 +50,7 @@ def test_a_model_without_our_special_ids_is_refused(tmp_path: Path, settings_: d
     place = tmp_path / "foreign.model"
     place.write_bytes(foreign_model(settings_))
     with pytest.raises(FormatError, match=r"foreign\.model"):
-        Tokenizer.load(place)
+        load_trained(place)
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", bytes(100)])
@@ -58,9 +58,9 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> N
     place = tmp_path / "foreign.model"
     place.write_bytes(content)
     with pytest.raises(FormatError, match=r"foreign\.model"):
-        Tokenizer.load(place)
+        load_trained(place)
 
 
 def test_a_missing_model_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"nothing\.model"):
-        Tokenizer.load(tmp_path / "nothing.model")
+        load_trained(tmp_path / "nothing.model")

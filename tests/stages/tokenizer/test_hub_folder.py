@@ -131,7 +131,7 @@ def test_a_written_folder_is_a_tokenizer_of_another_run_with_the_same_ids(
     wanted = [ids.tolist() for ids in opened.tokenizer.encode(every)]
     assert [ids.tolist() for ids in again.encode(every)] == wanted
     assert again.decode([np.array(ids, np.int32) for ids in wanted]) == every
-    assert again.byte_ids().sum() == 256
+    assert again.codec.byte_ids().sum() == 256
 
 
 def test_a_file_whose_pre_tokenizer_drops_text_is_not_read(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from tokenizers import normalizers, pre_tokenizers
 
 from stages.errors import FormatError
 from stages.tokenizer import huggingface_file
-from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from tests.stages.tokenizer.existing_files import changed, data_of, texts
 
 LONG = {
@@ -39,7 +40,7 @@ def part_of(part: Any) -> dict[str, Any]:
     return dict(json.loads(library.to_str())["normalizer"])
 
 
-def opened(data: bytes, special: int = 0) -> ExistingTokenizer:
+def opened(data: bytes, special: int = 0) -> Tokenizer:
     """Return a tokenizer of which an id is EOS and padding."""
     describe(data, TokenizerKind.HUGGING_FACE, name="some.json")
     ids = {"eos": special, "pad": special}

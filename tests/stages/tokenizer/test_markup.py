@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.tokenizer.existing import ExistingTokenizer, describe, existing_tokenizer
+from stages.tokenizer.existing import describe, existing_tokenizer
 from stages.tokenizer.markup import MarkupEncoder, Sections, control_pieces
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from tests.stages.chat.chat_files import LITERALS, PIECES, chat_tokenizer
@@ -99,7 +99,6 @@ def test_no_id_of_rows_is_given_by_markup() -> None:
 
 def test_a_space_is_put_before_a_document_and_behind_special_pieces_and_nowhere_else() -> None:
     encoder = encoder_of(data_of("llama-json"), "llama.json", pad="<s>")
-    assert isinstance(encoder.tokenizer, ExistingTokenizer)
     assert encoder.tokenizer.begins_with_space
     first, second = ids_of(encoder, ["the", "the"], [False, False])
     assert encoder.spell(np.array(first)).tobytes() == b" the"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from stages.pieces import pieces_of
 from stages.tokenizer import encode
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.encode import trained_tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.special import special_ids
 from stages.tokenizer.train import TrainConfig, train_model
@@ -34,7 +35,7 @@ BOTH = pytest.mark.parametrize("rule", Normalization)
 def tokenizer_of(rule: Normalization) -> Tokenizer:
     """Return a small model with a normaliser."""
     model = train_model(SAMPLE, TrainConfig(vocab_size=556, normalization=rule))
-    return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model))
+    return trained_tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model))
 
 
 @BOTH

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.coverage import BLOCKS, characters_of
-from stages.tokenizer.existing import ExistingTokenizer, existing_tokenizer
+from stages.tokenizer.existing import existing_tokenizer
 from stages.tokenizer.proof import CHECKS, ROUND_TRIP, ProofResult, coverage, prove, untouched
 from stages.tokenizer.stress import SPECIAL_PIECES, random_strings, stress_texts
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
@@ -28,10 +29,10 @@ ALWAYS_A_SPACE = {
 }
 RARE = 1_499
 """An id that none of the texts has."""
-Broken = Callable[[ExistingTokenizer], ExistingTokenizer]
+Broken = Callable[[Tokenizer], Tokenizer]
 
 
-def proved(name: str, tokenizer: ExistingTokenizer | None = None) -> ProofResult:
+def proved(name: str, tokenizer: Tokenizer | None = None) -> ProofResult:
     """Return what is found of a file, or of what is made of it."""
     own = tokenizer_of(name).unguarded() if tokenizer is None else tokenizer
     library = untouched(data_of(name), kind_of_file(name))
@@ -50,11 +51,11 @@ def test_good_files_of_every_kind_pass(name: str) -> None:
     assert ("unknown" in ways) == (name in ("bert", "t5", "albert-model"))
 
 
-class BrokenTokenizer(ExistingTokenizer):
+class BrokenTokenizer(Tokenizer):
     """A tokenizer of which one thing is wrong."""
 
-    def __init__(self, of: ExistingTokenizer) -> None:
-        super().__init__(of._file, of.special_ids, guarded=False)  # noqa: SLF001  # its file
+    def __init__(self, of: Tokenizer) -> None:
+        super().__init__(of.codec, of.special_ids, guarded=False)
 
 
 class LosesNewlines(BrokenTokenizer):
@@ -99,13 +100,13 @@ class RemembersOthers(BrokenTokenizer):
         return joined_ids([np.append(first, first[-1:]) if len(rest) > 7 else first, *rest], dtype)
 
 
-def loaded_without_its_special_ids(tokenizer: ExistingTokenizer) -> ExistingTokenizer:
+def loaded_without_its_special_ids(tokenizer: Tokenizer) -> Tokenizer:
     """Return a tokenizer whose library was told of no special id, and so matches them in texts."""
     special = tokenizer.special_ids
     armed = existing_tokenizer(
         data_of("gpt2"), kind_of_file("gpt2"), {"eos": RARE, "pad": RARE}, name="gpt2"
     )
-    return ExistingTokenizer(armed._file, special, guarded=False)  # noqa: SLF001  # what is armed
+    return Tokenizer(armed.codec, special, guarded=False)
 
 
 @pytest.mark.parametrize(

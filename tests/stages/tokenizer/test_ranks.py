@@ -16,7 +16,8 @@ from itertools import pairwise
 import pytest
 
 from stages.errors import ConfigError, FormatError
-from stages.tokenizer.existing import ExistingTokenizer, TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.codec import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.framing import FrameIds
 from stages.tokenizer.huggingface_content import BYTE_OF
 from stages.tokenizer.ranks.byte_level_file import RankedPieces, byte_level_file, merges_of_ranks
@@ -58,7 +59,7 @@ def trained_ranks() -> dict[bytes, int]:
     return {bytes(map(BYTE_OF.__getitem__, piece)): rank for rank, (_, piece) in enumerate(pieces)}
 
 
-def opened(data: bytes) -> ExistingTokenizer:
+def opened(data: bytes) -> Tokenizer:
     roles = find_roles(
         describe(data, TokenizerKind.HUGGING_FACE, name="ranks"), SpecialPieces(), name="ranks"
     )
@@ -66,7 +67,7 @@ def opened(data: bytes) -> ExistingTokenizer:
     return existing_tokenizer(data, TokenizerKind.HUGGING_FACE, ids, name="ranks").unguarded()
 
 
-def made_of(ranks: Mapping[bytes, int], pattern: str = PATTERN) -> ExistingTokenizer:
+def made_of(ranks: Mapping[bytes, int], pattern: str = PATTERN) -> Tokenizer:
     special = {END: max(ranks.values()) + 5}
     return opened(byte_level_file(RankedPieces(ranks, pattern, special), name="ranks"))
 

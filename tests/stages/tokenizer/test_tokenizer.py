@@ -23,7 +23,7 @@ from stages.reading.jsonl import parse_line
 from stages.reading.lines import split_lines
 from stages.reading.records import FieldMapping, RawDocument
 from stages.tokenizer import encode
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, cut_pieces
 from stages.tokenizer.special import num_reserved, special_ids
@@ -135,7 +135,7 @@ def place(
 @pytest.fixture(scope="module")
 def tokenizer(place: Path) -> Tokenizer:
     """Return that model, loaded."""
-    return Tokenizer.load(place)
+    return encode.load_trained(place)
 
 
 def check_round_trip(tokenizer: Tokenizer, texts: list[str]) -> None:
@@ -180,7 +180,7 @@ def test_every_character_comes_back(tokenizer: Tokenizer) -> None:
 
 
 def test_the_space_symbol_is_written_as_its_bytes(tokenizer: Tokenizer) -> None:
-    is_byte = tokenizer.byte_ids()
+    is_byte = tokenizer.codec.byte_ids()
     (ids,) = tokenizer.encode(["a\u2581b"])
     assert is_byte.sum() == 256
     assert is_byte[ids[1:-1]].tolist() == [True] * 3

@@ -24,7 +24,7 @@ def infilling_text(material: Material) -> Contest:
     tokenizer = load_trained(material.model)
     vocabulary = vocabulary_of(tokenizer.vocab_size, special_ids())
     encode = partial(tokenizer.verbatim().encode, dtype=rows.input_ids.dtype)
-    spelling, shard = Spelling(tokenizer.piece_bytes(), encode), shard_of(rows)
+    spelling, shard = Spelling(tokenizer.codec.piece_bytes(), encode), shard_of(rows)
     widths, config, amount = (
         Widths(LENGTH, LENGTH, LENGTH),
         FIM(level="character"),

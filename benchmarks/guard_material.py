@@ -109,7 +109,7 @@ class GuardMaterial:
     def vocabulary(self) -> Vocabulary:
         """Its ids as objectives need them."""
         tokenizer = self.tokenizer
-        return vocabulary_of(tokenizer.vocab_size, tokenizer.special_ids, tokenizer.word_starts())
+        return vocabulary_of(tokenizer.vocab_size, tokenizer.special_ids, tokenizer.codec.word_starts())
 
     @cached_property
     def group(self) -> MergedGroup:

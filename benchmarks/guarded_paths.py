@@ -36,7 +36,6 @@ from stages.objectives.ul2.kind import UL2
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.layout import shuffle_rows
-from stages.pieces import Pieces
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.jsonl import JsonLines
 from stages.reading.records import Record
@@ -140,7 +139,7 @@ def encode_chinese(material: GuardMaterial) -> Call:
 
 def spell(material: GuardMaterial) -> Call:
     """Stored ids against their texts."""
-    pieces = Pieces(material.tokenizer.piece_bytes())
+    pieces = material.tokenizer.codec.spelling
     spelling = PieceBytes(pieces.data, pieces.begins, pieces.sizes)
     texts = joined_texts([text.encode() for text in material.texts])
     encoded = material.tokenizer.encode_texts(texts, dtype=_ID)

@@ -103,7 +103,7 @@ def fingerprints(datasets: Iterable[Path]) -> dict[str, list[str]]:
 @cache
 def _pieces(tokenizer: Path) -> Pieces:
     """Return what each id of a tokenizer decodes to."""
-    return Pieces(load_trained(tokenizer).piece_bytes())
+    return load_trained(tokenizer).codec.spelling
 
 
 def print_line(dataset: str, line: LawResult) -> None:

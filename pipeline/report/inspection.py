@@ -200,7 +200,7 @@ def _cells(
         truth = original
     elif labels is not None and rows.manifest.label_convention == "masked":
         truth = np.where(labels == IGNORED, ids, labels)
-    shown, was = tokenizer.pieces(ids.tolist()), tokenizer.pieces(truth.tolist())
+    shown, was = tokenizer.codec.pieces(ids.tolist()), tokenizer.codec.pieces(truth.tolist())
     cells: list[TokenContent] = []
     for place, number in enumerate(ids.tolist()):
         label = None if labels is None else int(labels[place])

@@ -196,18 +196,6 @@ class Tokenizer:
         """
         return self._with(self.codec.verbatim())
 
-    def piece_bytes(self) -> list[bytes]:
-        """Return what each id stands for: (vocab_size,); nothing for special ids."""
-        return self.codec.piece_bytes()
-
-    def word_starts(self) -> NDArray[np.bool_]:
-        """Say of every id whether it begins a word: (vocab_size,) bool."""
-        return self.codec.word_starts()
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return each id as people read it."""
-        return self.codec.pieces(ids)
-
     def spelled_texts(self, texts: JoinedTexts) -> JoinedTexts:
         """Return what the ids of texts spell if these come back as they are."""
         before = SPACE.encode() * self.begins_with_space

@@ -275,7 +275,7 @@ class MarkupEncoder:
     def _controls(self) -> dict[str, int]:
         ids = self.tokenizer.special_ids
         numbers = sorted(set(ids.values()))
-        return control_pieces(ids, dict(zip(numbers, self.tokenizer.pieces(numbers), strict=True)))
+        return control_pieces(ids, dict(zip(numbers, self.tokenizer.codec.pieces(numbers), strict=True)))
 
     @cached_property
     def _apart(self) -> set[str]:
@@ -290,7 +290,7 @@ class MarkupEncoder:
 
     @cached_property
     def _spelling(self) -> Pieces:
-        spelled = self.tokenizer.piece_bytes()
+        spelled = self.tokenizer.codec.piece_bytes()
         for piece, number in self._controls.items():
             spelled[number] = piece.encode()
         return Pieces(spelled)

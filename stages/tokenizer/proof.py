@@ -251,7 +251,7 @@ class BlockCoverage:
 
 def coverage(tokenizer: Tokenizer, blocks: Sequence[str] = tuple(BLOCKS)) -> dict[str, BlockCoverage]:
     """Say of each block how its characters are written."""
-    spelled = tokenizer.piece_bytes()
+    spelled = tokenizer.codec.piece_bytes()
     partial = np.array([not is_text(piece) for piece in spelled])
     blank = np.array([not piece.strip() for piece in spelled])
     return {name: _covered(tokenizer, characters_of(name), partial, blank) for name in blocks}

@@ -163,7 +163,7 @@ def _control_inside(copy: Copy, ids: Array) -> Array:
 def _other_pieces(copy: Copy, ids: Array) -> Array:
     """Write a text by single bytes."""
     tokenizer = load_tokenizer(copy.workspace)
-    pieces = tokenizer.piece_bytes()
+    pieces = tokenizer.codec.piece_bytes()
     assert tokenizer.exact, "trained by the run"
     byte_ids = {pieces[number]: number for number in np.flatnonzero(tokenizer.codec.byte_ids()).tolist()}
     text = b"".join(pieces[number] for number in ids[:-1].tolist())

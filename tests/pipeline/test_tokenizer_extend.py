@@ -52,7 +52,7 @@ def test_the_report_says_what_the_files_give(place: Path) -> None:
     size = before.vocab_size
     assert (found["size_before"], found["size_after"]) == (size, size + 50)
     assert [piece["id"] for piece in found["pieces"]] == list(range(size, size + 50))
-    assert [p["piece"] for p in found["pieces"]] == after.pieces(range(size, size + 50))
+    assert [p["piece"] for p in found["pieces"]] == after.codec.pieces(range(size, size + 50))
     tokens = [sum(map(len, one.encode(old_texts()))) for one in (before, after)]
     english = found["old_languages"]["en"]
     assert [english["tokens_before"], english["tokens_after"]] == tokens
@@ -62,8 +62,8 @@ def test_the_report_says_what_the_files_give(place: Path) -> None:
     assert found["old_total"]["documents"] == len(old_texts()) + 1
     if found["changed_words"]:
         word = found["changed_words"][0]
-        assert word["old_pieces"] == before.pieces(word["old_ids"])
-        assert word["new_pieces"] == after.pieces(word["new_ids"])
+        assert word["old_pieces"] == before.codec.pieces(word["old_ids"])
+        assert word["new_pieces"] == after.codec.pieces(word["new_ids"])
     learned = found["languages"]["ko"]
     assert set(found["languages"]) == {"ko"}
     assert learned["held_out_texts"] > 0

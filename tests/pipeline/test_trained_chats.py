@@ -44,7 +44,7 @@ def test_markup_gives_the_ids_of_the_templates_symbols_and_contents_do_not(base:
     special = json.loads((output / "tokenizer/special_ids.json").read_text())
     tokenizer = tokenizer_of(output)
     assert tokenizer.exact
-    assert tokenizer.pieces([special["reserved_269"], special["reserved_270"]]) == list(SYMBOLS)
+    assert tokenizer.codec.pieces([special["reserved_269"], special["reserved_270"]]) == list(SYMBOLS)
     stored, written = stored_dialogues(output), written_dialogues(output)
     seen = literal = 0
     for number, document in stored.items():

@@ -31,7 +31,7 @@ from pipeline.steps.records import CheckRecord, found_in, unreadable
 from pipeline.steps.sentences.step import languages_of
 from pipeline.steps.tokenize.dialogues import normalised_texts
 from pipeline.steps.tokenize.encode import COPY, TokenizeUnit, groups_of
-from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces, load_tokenizer
+from pipeline.steps.tokenizer.load import CHECK, load_markup, load_tokenizer
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
@@ -229,7 +229,7 @@ def _sentences(
     except FormatError as error:
         yield unit.sentences, Finding("readable", str(error))
         return
-    pieces = load_pieces(workspace, use=CHECK)
+    pieces = load_tokenizer(workspace, use=CHECK).codec.spelling
     documents = (np.asarray(store.ids[slice(*place)]) for place in store.places.tolist())
     languages = languages_of(workspace, unit, table.num_rows)
     wrong = [

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts, sections_in
-from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces
+from pipeline.steps.tokenizer.load import CHECK, load_markup, load_tokenizer
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
@@ -204,7 +204,7 @@ def _of_existing(
 
 
 def _spelling(workspace: Workspace) -> PieceBytes:
-    pieces = load_pieces(workspace, use=CHECK)
+    pieces = load_tokenizer(workspace, use=CHECK).codec.spelling
     return PieceBytes(pieces.data, pieces.begins, pieces.sizes)
 
 

@@ -24,7 +24,7 @@ from pipeline.steps.records import StepRecord, UnitRecord, flows_of, read_all
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Job, Scope, Step, Whole, Work
-from pipeline.steps.tokenizer.load import load_pieces, load_tokenizer
+from pipeline.steps.tokenizer.load import load_tokenizer
 from stages.config import Config
 from stages.errors import DataError
 from stages.ledger import Flow, Tally
@@ -172,7 +172,7 @@ def _spelling(workspace: Workspace, reader: SplitReader) -> Spelling:
     dtype = np.dtype(reader.manifest.columns["input_ids"].dtype)
 
     def make() -> Spelling:
-        return Spelling(load_pieces(workspace), partial(tokenizer.verbatim().encode, dtype=dtype))
+        return Spelling(tokenizer.codec.spelling, partial(tokenizer.verbatim().encode, dtype=dtype))
 
     return workspace.held(f"spelling {id(tokenizer)}", make)
 

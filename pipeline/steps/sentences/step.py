@@ -19,7 +19,7 @@ from pipeline.steps.names import read_rows
 from pipeline.steps.records import StepRecord, UnitRecord, flows_of, read_all
 from pipeline.steps.step import Job, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
-from pipeline.steps.tokenizer.load import load_pieces
+from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import Unit, stored_tally, units_of
 from stages.ledger import Flow
 from stages.store.arrays import array_writer, write_array
@@ -36,7 +36,7 @@ class SentencesRecord(UnitRecord):
 
 def find_sentences(workspace: Workspace, unit: Unit) -> SentencesRecord:
     """Split the documents of one unit of the token store."""
-    pieces = load_pieces(workspace)
+    pieces = load_tokenizer(workspace).codec.spelling
     folder = workspace.path(unit.tokens)
     store = TokenUnit.open(folder)
     target = workspace.create(unit.sentences)

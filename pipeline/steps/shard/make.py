@@ -215,5 +215,5 @@ def _columns(work: ManifestWork, known: Resolved) -> dict[str, Column]:
 def _tables(workspace: Workspace, folder: str) -> dict[str, FileDigest]:
     """Write which ids begin a word."""
     path = workspace.create(f"{folder}/{WORD_STARTS}")
-    write_array(path, load_tokenizer(workspace).word_starts())
+    write_array(path, load_tokenizer(workspace).codec.word_starts())
     return {WORD_STARTS: digest_file(path)}

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from stages.errors import FormatError
-from stages.pieces import Pieces
 from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.existing import TokenizerKind, open_tokenizer
 from stages.tokenizer.fairness import byte_tokens
@@ -76,12 +75,6 @@ def load_tokenizer(workspace: Workspace, *, use: str = MAKE) -> Tokenizer:
     path = workspace.path(model_key(workspace.root))
     key = f"{use} {path} {path.stat().st_ino}"
     return workspace.held(key, lambda: tokenizer_of(workspace.root))
-
-
-def load_pieces(workspace: Workspace, *, use: str = MAKE) -> Pieces:
-    """Return what each id of the run's tokenizer decodes to, found once a worker for each use."""
-    tokenizer = load_tokenizer(workspace, use=use)
-    return workspace.held(f"pieces {id(tokenizer)}", lambda: Pieces(tokenizer.piece_bytes()))
 
 
 def load_byte_tokens(workspace: Workspace) -> NDArray[np.bool_]:

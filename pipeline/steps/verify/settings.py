@@ -150,7 +150,7 @@ def _tables(
         except FormatError as error:
             yield place, Finding("tables", str(error))
             return
-        if not np.array_equal(found, load_tokenizer(workspace).word_starts()):
+        if not np.array_equal(found, load_tokenizer(workspace).codec.word_starts()):
             yield place, Finding("tables", "says of other ids than the tokenizer that they begin a word")
 
 

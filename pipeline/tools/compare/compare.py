@@ -155,7 +155,7 @@ def _open_run(folder: Path, name: str) -> _Run:
         if commit is None:
             raise ConfigError(f"{folder}: step {step.name} is not done; finish the run first")
         records.put(step.name, commit.read(step.record))
-    num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
+    num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).codec.piece_bytes()], np.int64)
     run = _Run(folder, name, IdCounts(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
     replayed = replayed_units(replays_again(earlier.file, earlier.plan))
     for unit in (*units_of(records.of(INGEST).units), *replayed):

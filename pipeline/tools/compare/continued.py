@@ -105,7 +105,9 @@ def compare_continued(request: ContinueRequest, *, stream: TextIO | None) -> Con
     folder = request.output or folders[0] / FOLDER
     with making(folder, "--output"):  # before hours of training, not after
         make_folder((folder / MODELS).absolute())
-    num_bytes = np.array([len(piece) for piece in tokenizer_of(folders[0]).piece_bytes()], np.int64)
+    num_bytes = np.array(
+        [len(piece) for piece in tokenizer_of(folders[0]).codec.piece_bytes()], np.int64
+    )
     session = _Session.begin(request, fitting, evaluated, num_bytes, folder / MODELS)
     progress = Progress(None, stream)
     records: list[ContinuedContent] = []

@@ -129,9 +129,9 @@ def _proved_texts(
     tokenizer: Tokenizer, extension: Extension, new: Mapping[str, NewText]
 ) -> dict[str, list[str]]:
     """Return texts to prove the tokenizer by, in groups."""
-    special = tokenizer.pieces(sorted(set(tokenizer.special_ids.values()) - {tokenizer.unk}))
+    special = tokenizer.codec.pieces(sorted(set(tokenizer.special_ids.values()) - {tokenizer.unk}))
     written = [text for piece in special for text in (piece, f"a {piece} b", piece * 2)]
-    spelled = tokenizer.piece_bytes()[-len(extension.pieces) :]
+    spelled = tokenizer.codec.piece_bytes()[-len(extension.pieces) :]
     return {
         "held out": [text for own in new.values() for text in own.held_out],
         "special": written,

@@ -302,7 +302,7 @@ def measure_drift(
     Raises:
         DataError: a file cannot be read.
     """
-    sizes = np.fromiter(map(len, both.after.piece_bytes()), np.int64, both.after.vocab_size)
+    sizes = np.fromiter(map(len, both.after.codec.piece_bytes()), np.int64, both.after.vocab_size)
     found: dict[str, Drift] = {}
     for path in files:
         for language, texts in texts_of_file(path):
@@ -317,7 +317,7 @@ def measured(
     """Return what is said of an extended tokenizer."""
     names, first = list(new), both.before.vocab_size
     total = sum((own for one, own in drifts.items() if one not in new), Drift())
-    shown = both.after.pieces(range(first, both.after.vocab_size))
+    shown = both.after.codec.pieces(range(first, both.after.vocab_size))
     pieces: list[AddedPieceShown] = [
         {"id": first + n, "piece": text, "language": names[piece.language], "uses": uses}
         for n, (piece, text, uses) in enumerate(
@@ -365,16 +365,16 @@ def _shown(drift: Drift) -> LanguageDrift:
 
 def _changed(drift: Drift, both: BeforeAfter) -> list[ChangedWord]:
     """Return the stretches that changed most often."""
-    spelled = both.after.piece_bytes()
+    spelled = both.after.codec.piece_bytes()
     ordered = sorted(drift.stretches.items(), key=lambda item: (-item[1], item[0]))
     return [
         {
             "text": b"".join(spelled[number] for number in old).decode(errors="replace"),
             "times": times,
             "old_ids": list(old),
-            "old_pieces": both.after.pieces(old),
+            "old_pieces": both.after.codec.pieces(old),
             "new_ids": list(new),
-            "new_pieces": both.after.pieces(new),
+            "new_pieces": both.after.codec.pieces(new),
         }
         for (old, new), times in ordered[:_MOST_CHANGED]
     ]

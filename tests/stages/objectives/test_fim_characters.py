@@ -39,7 +39,7 @@ PRE, MID, SUF, EOS = (SPECIAL[name] for name in ("fim_prefix", "fim_middle", "fi
 def spelling_of(tokenizer: Tokenizer) -> tuple[Spelling, Vocabulary]:
     """Return how a tokenizer spells, and its vocabulary."""
     encode = partial(tokenizer.verbatim().encode, dtype=np.dtype(np.uint16))  # the ids of a run
-    spelling = Spelling(tokenizer.piece_bytes(), encode)
+    spelling = Spelling(tokenizer.codec.piece_bytes(), encode)
     return spelling, vocabulary_of(tokenizer.vocab_size, SPECIAL)
 
 

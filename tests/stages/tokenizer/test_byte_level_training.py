@@ -67,7 +67,7 @@ def test_special_ids_are_those_of_every_run_and_bytes_follow(data: bytes) -> Non
     roles = find_roles(found, SpecialPieces(), name="it")
     assert (roles.ids, roles.unsure) == (special_ids(), {})
     assert found.size == VOCAB
-    spelled = opened(data).piece_bytes()
+    spelled = opened(data).codec.piece_bytes()
     first = num_reserved()
     assert sorted(spelled[first : first + 256]) == [bytes([byte]) for byte in range(256)]
     assert all(len(piece) > 1 for piece in spelled[first + 256 :])
@@ -102,7 +102,7 @@ def test_words_end_where_the_published_expressions_say(rule: str, text: str, wan
     most = config_of(pre_tokenizer=rule, vocab_size=error.value.possible)
     trained = opened(train_model([(text, 99)], most))
     (ids,) = trained.encode([text])
-    assert trained.pieces(ids.tolist()) == wanted
+    assert trained.codec.pieces(ids.tolist()) == wanted
 
 
 def test_a_sample_too_small_is_refused_with_the_vocabulary_that_it_gives() -> None:

@@ -244,7 +244,7 @@ def test_ids_have_the_dtype_asked_for_and_do_not_depend_on_what_stands_beside(na
 @EVERY
 def test_words_begin_at_spaces_and_line_feeds_and_go_on_within(name: str) -> None:
     tokenizer = tokenizer_of(name)
-    starts, spelled = tokenizer.word_starts(), tokenizer.piece_bytes()
+    starts, spelled = tokenizer.codec.word_starts(), tokenizer.codec.piece_bytes()
     (ids,) = tokenizer.encode(["unbelievably transatlantic"])
     text, begins = "", []
     for number in ids.tolist():
@@ -260,10 +260,10 @@ def test_words_begin_at_spaces_and_line_feeds_and_go_on_within(name: str) -> Non
 def test_pieces_are_what_people_read(name: str) -> None:
     tokenizer = tokenizer_of(name)
     (ids,) = tokenizer.encode(["some words"])
-    shown = "".join(tokenizer.pieces(ids.tolist())).replace("\u2581", " ").replace("##", "")
+    shown = "".join(tokenizer.codec.pieces(ids.tolist())).replace("\u2581", " ").replace("##", "")
     assert shown.split() == ["some", "words"]
     described = describe(data_of(name), kind_of_file(name), name=name)
-    assert described.pieces[tokenizer.pieces([tokenizer.eos])[0]] == tokenizer.eos
+    assert described.pieces[tokenizer.codec.pieces([tokenizer.eos])[0]] == tokenizer.eos
 
 
 def test_a_model_of_another_run_is_known_to_give_every_text_back(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_pieces_that_a_model_leaves_unused_are_merged_over_as_in_its_library() -
     for text, ids in zip(texts(), tokenizer.encode(texts()), strict=True):
         assert ids.tolist() == library.encode(text)
         assert not unused & set(ids.tolist())
-    assert all(tokenizer.piece_bytes()[number] == b"" for number in unused)
+    assert all(tokenizer.codec.piece_bytes()[number] == b"" for number in unused)
 
 
 def with_type(data: bytes, piece: str, type_: int) -> bytes:

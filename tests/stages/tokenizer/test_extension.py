@@ -96,8 +96,8 @@ def test_old_ids_stay_and_new_ones_follow(name: str) -> None:
         before.declared,
     )
     old, new = (opened(data, name) for data in (content_of(name), extended(name).data))
-    assert new.piece_bytes()[: before.size] == old.piece_bytes()
-    assert new.piece_bytes()[before.size :] == [
+    assert new.codec.piece_bytes()[: before.size] == old.codec.piece_bytes()
+    assert new.codec.piece_bytes()[before.size :] == [
         piece.content.replace("\u2581".encode(), b" ") for piece in extended(name).pieces
     ]
 
@@ -121,8 +121,8 @@ def test_old_text_keeps_its_ids_and_new_text_takes_fewer(name: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_the_extended_file_is_proved(name: str) -> None:
     tokenizer = opened(extended(name).data, name)
-    special = tokenizer.pieces(sorted(set(tokenizer.special_ids.values()) - {tokenizer.unk}))
-    spelled = [piece.decode(errors="ignore") for piece in tokenizer.piece_bytes()[-PIECES:]]
+    special = tokenizer.codec.pieces(sorted(set(tokenizer.special_ids.values()) - {tokenizer.unk}))
+    spelled = [piece.decode(errors="ignore") for piece in tokenizer.codec.piece_bytes()[-PIECES:]]
     odd = ["", " ", "\u2581", "\u2581\ud55c", "\ud55c\r\n1\u0661", "\u0301", "\x7f", "a" * 5000]
     groups = {"new": [*korean()[:5], *spelled], "special": [f"{p} a{p}" for p in special], "odd": odd}
     proof = prove(

@@ -47,7 +47,7 @@ def test_languages_without_parallel_text_are_learned_too() -> None:
     only = {"en": [EN], "de": [DE]}
     data = train_parity_bpe(SAMPLE, config_of(525 + 50), parallel=only)
     tokenizer = existing_tokenizer(data, TokenizerKind.HUGGING_FACE, special_ids(), name="it")
-    assert b"zq" in tokenizer.piece_bytes()
+    assert b"zq" in tokenizer.codec.piece_bytes()
 
 
 def test_bytes_are_a_function_of_the_counts_of_words() -> None:

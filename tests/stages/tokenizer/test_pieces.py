@@ -41,7 +41,7 @@ def tokenizer_of(rule: Normalization) -> Tokenizer:
 @BOTH
 def test_pieces_say_what_ids_decode_to(rule: Normalization) -> None:
     tokenizer = tokenizer_of(rule)
-    pieces = tokenizer.piece_bytes()
+    pieces = tokenizer.codec.piece_bytes()
     for text, ids in zip(TEXTS, tokenizer.encode(TEXTS), strict=True):
         assert b"".join(pieces[i] for i in ids).decode() == tokenizer.normalise(text)
     assert [pieces[i] for i in special_ids().values()] == [b""] * len(special_ids())
@@ -62,10 +62,10 @@ def test_long_lists_of_ids_are_decoded_in_parts_that_tear_no_character(
 @BOTH
 def test_parts_of_a_normalised_text_come_back_verbatim(rule: Normalization) -> None:
     tokenizer = tokenizer_of(rule)
-    verbatim, pieces = tokenizer.verbatim(), tokenizer.piece_bytes()
+    verbatim, pieces = tokenizer.verbatim(), tokenizer.codec.piece_bytes()
     assert tokenizer.normalises is (rule is Normalization.NMT_NFKC)
     assert not verbatim.normalises
-    assert verbatim.piece_bytes() == pieces
+    assert verbatim.codec.piece_bytes() == pieces
     parts = [
         part
         for text in map(tokenizer.normalise, TEXTS)

@@ -95,7 +95,7 @@ def whole(name: str, text: str) -> list[int]:
 
 def ends_of(name: str, text: str, ids: list[int]) -> list[int] | None:
     """Return where in a text each of its ids ends, or None if they do not spell it as it is."""
-    pieces = encoder_of(name).tokenizer.piece_bytes()
+    pieces = encoder_of(name).tokenizer.codec.piece_bytes()
     spelled, wanted = b"".join(pieces[n] for n in ids), text.encode()
     put = len(spelled) - len(wanted)
     if spelled[put:] != wanted or put not in (0, 1):

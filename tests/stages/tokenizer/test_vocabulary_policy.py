@@ -112,14 +112,14 @@ def test_digits_are_taken_in_threes_from_the_left() -> None:
     for place, number in enumerate(numbers):
         before, after = around[place % len(around)]
         (ids,) = tokenizer.encode([f"{before}{number}{after}"])
-        groups = [piece for piece in tokenizer.pieces(ids.tolist()) if piece[0] in "0123456789"]
+        groups = [piece for piece in tokenizer.codec.pieces(ids.tolist()) if piece[0] in "0123456789"]
         assert groups == re.findall("[0-9]{1,3}", before) + re.findall("[0-9]{1,3}", number)
 
 
 def test_numbers_may_be_whole_and_are_single_digits_otherwise() -> None:
     whole, single = opened("whole"), opened("users")
     lengths = [
-        max(len(piece) for piece in one.pieces(range(one.vocab_size)) if piece.isdigit())
+        max(len(piece) for piece in one.codec.pieces(range(one.vocab_size)) if piece.isdigit())
         for one in (whole, single)
     ]
     assert lengths[0] > 1 == lengths[1]
@@ -130,7 +130,7 @@ def test_a_run_of_spaces_is_one_piece_and_a_longer_one_begins_with_those_of_sixt
     for size in range(2, 60):
         (ids,) = tokenizer.encode([f"x{' ' * size}x"])
         whole, rest = divmod(size, 16)
-        spaces = "".join(tokenizer.pieces(ids.tolist())).strip("x")
+        spaces = "".join(tokenizer.codec.pieces(ids.tolist())).strip("x")
         assert spaces == SPACE_SYMBOL * size
         learned = len(ids) - 2  # those of 16 may be one piece together, and one space begins a word
         assert learned <= whole + bool(rest)
@@ -165,7 +165,7 @@ def test_runs_become_characters_and_spaces_again() -> None:
 def test_symbols_of_the_user_are_one_token_wherever_they_are_written() -> None:
     tokenizer = opened(*EVERY)
     numbers = range(num_reserved() + len(CONTROLS), num_reserved() + len(CONTROLS) + len(USERS))
-    assert [tokenizer.piece_bytes()[number].decode() for number in numbers] == list(USERS)
+    assert [tokenizer.codec.piece_bytes()[number].decode() for number in numbers] == list(USERS)
     for number, symbol in zip(numbers, USERS, strict=True):
         for text in (symbol, f"x{symbol}x", f"{symbol}{symbol}"):
             (ids,) = tokenizer.encode([text])
@@ -226,7 +226,7 @@ def test_byte_level_models_keep_the_same_promises(tmp_path: Path) -> None:
     for number, symbol in enumerate(USERS, first):
         for text in (symbol, f"x{symbol}x", f"{symbol}{symbol}"):
             assert tokenizer.encode([text])[0].tolist().count(number) == text.count(symbol)
-    assert tokenizer.pieces(range(num_reserved(), first)) == list(CONTROLS)
+    assert tokenizer.codec.pieces(range(num_reserved(), first)) == list(CONTROLS)
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def test_byte_level_models_cut_digits_as_asked(
     names: tuple[str, ...], longest: int, tmp_path: Path
 ) -> None:
     tokenizer = opened_bytes(*names, tmp_path=tmp_path)
-    spelled = [piece.decode() for piece in tokenizer.piece_bytes() if piece.isdigit()]
+    spelled = [piece.decode() for piece in tokenizer.codec.piece_bytes() if piece.isdigit()]
     assert max(map(len, spelled)) == longest
     (ids,) = tokenizer.encode(["x1999345a"])
-    pieces = tokenizer.pieces(ids.tolist())
+    pieces = tokenizer.codec.pieces(ids.tolist())
     if "whole" not in names:
         cut = re.findall(f"[0-9]{{1,{longest}}}", "1999345")
         assert "".join(pieces[1:-1]) == "".join(cut)

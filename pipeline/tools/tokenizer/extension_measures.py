@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import xxhash
@@ -19,18 +19,11 @@ from stages.errors import ConfigError
 from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.extension.drift import Drift
 from stages.tokenizer.extension.extended import Extension
+from stages.tokenizer.extension.kinds import Extendable
 from stages.tokenizer.texts import Encoded, joined_texts
 
 _HELD_OUT = 20
 """One text of so many is held out."""
-
-
-class WordCounter(Protocol):
-    """What cuts texts into words."""
-
-    def count(self, texts: Iterable[str]) -> Counter[str]:
-        """Return how often each word stands in texts."""
-        ...
 
 
 @dataclass
@@ -45,7 +38,7 @@ class NewText:
 
 
 def read_new_text(
-    files: Iterable[Path], counter: WordCounter, languages: Collection[str]
+    files: Iterable[Path], counter: Extendable, languages: Collection[str]
 ) -> dict[str, NewText]:
     """Return the text of each language, by name; one text of twenty is held out.
 
@@ -84,7 +77,7 @@ def read_new_text(
 
 
 def count_old_words(
-    files: Sequence[Path], counter: WordCounter, learned: Collection[str]
+    files: Sequence[Path], counter: Extendable, learned: Collection[str]
 ) -> Counter[str]:
     """Return how often words stand in old text, that of learned languages left out.
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from pipeline.run_file.source import Source
-from pipeline.steps.ingest.columns import ColumnCounts, SourceColumns
+from pipeline.steps.ingest.columns import SourceColumns
+from pipeline.steps.ingest.record import ColumnCounts
 from pipeline.steps.ingest.unreadable import MIN_RECORDS
 from stages.errors import ConfigError
 from tests.conftest import run_small

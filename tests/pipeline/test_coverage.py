@@ -1,7 +1,7 @@
 """What coverage promises: the units of a file have read all of it, each part once, or the run fails."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from pipeline.steps.ingest.check import (
     require_chains,
     require_whole_files,
 )
+from pipeline.steps.ingest.record import PartRecord
 from stages.errors import VerificationError
 
 NAME = "sources.web: /corpus/a.jsonl"
@@ -53,26 +54,24 @@ def test_a_gap_and_an_overlap_are_named(units: list[Covered], end: int | None, f
     assert str(caught.value).startswith(f"{NAME}: {found}")
 
 
-@dataclass(frozen=True)
-class Read:
-    """What the record of a unit says of its coverage."""
-
-    covered: dict[str, Covered]
-    source: str = "web"
+def read(covered: dict[str, Covered], source: str = "web") -> PartRecord:
+    """Return the record of a unit, as far as it is about coverage."""
+    said: dict[str, Any] = {"covered": covered, "source": source}
+    return PartRecord.model_construct(**said)
 
 
 def test_records_of_a_finished_run_are_chains_wherever_their_files_end() -> None:
     whole = [
-        Read({"a": (40, 90), "b": (0, 7)}),
-        Read({"a": (0, 40)}),
-        Read({"a": (0, 5)}, source="other"),
+        read({"a": (40, 90), "b": (0, 7)}),
+        read({"a": (0, 40)}),
+        read({"a": (0, 5)}, source="other"),
     ]
     require_chains(whole)
     for wrong, said in (
-        (Read({"a": (91, 95)}), "a: positions 90 to 91 were read by no unit"),
-        (Read({"b": (6, 9)}), "b: positions 6 to 7 were read twice"),
+        (read({"a": (91, 95)}), "a: positions 90 to 91 were read by no unit"),
+        (read({"b": (6, 9)}), "b: positions 6 to 7 were read twice"),
         (
-            Read({"c": (1, 9)}),
+            read({"c": (1, 9)}),
             "c: positions 0 to 1 were read by no unit; if no record of ingest was changed",
         ),
     ):
@@ -85,8 +84,8 @@ def test_each_file_is_held_to_its_own_units() -> None:
         InputFile("web", path, Path("/corpus") / path, 9, "", end=end)
         for path, end in (("a.jsonl", 9), ("b.jsonl", 5))
     ]
-    units = [Read({"a.jsonl": (0, 9), "b.jsonl": (0, 0)}), Read({}), Read({"b.jsonl": (0, 5)})]
+    units = [read({"a.jsonl": (0, 9), "b.jsonl": (0, 0)}), read({}), read({"b.jsonl": (0, 5)})]
     require_whole_files(files, units)
-    units[2] = Read({"b.jsonl": (0, 5)}, source="books")
+    units[2] = read({"b.jsonl": (0, 5)}, source="books")
     with pytest.raises(VerificationError, match=r"b\.jsonl: positions 0 to 5 were read by no unit"):
         require_whole_files(files, units)

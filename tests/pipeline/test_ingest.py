@@ -22,7 +22,7 @@ import zstandard
 from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest import files as ingest_files
 from pipeline.steps.ingest import part as ingest_step
-from pipeline.steps.ingest.part import PartRecord
+from pipeline.steps.ingest.record import PartRecord
 from stages.cleaning.text import clean_text
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, VerificationError

@@ -12,9 +12,8 @@ from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup.runs import RUN_BYTES, unit_runs
-from pipeline.steps.ingest.columns import ColumnCounts
-from pipeline.steps.ingest.part import PartRecord
 from pipeline.steps.ingest.reading import InputPart, Reading
+from pipeline.steps.ingest.record import ColumnCounts, PartRecord
 from pipeline.steps.ingest.unreadable import MIN_RECORDS, UnreadableSoFar, check_readable
 from pipeline.steps.scan.files import scan_file
 from pipeline.steps.units import Unit

@@ -17,9 +17,8 @@ ended, the first at 0, the last ends at the end that the scan found. So a slice 
 stream that ends early without an error, is noticed by the gap, and what is read twice by the overlap.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.inputs.files import InputFile
+from pipeline.steps.ingest.record import PartRecord
 from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, recounted
 from pipeline.steps.units import Unit, row_groups, tally_of_texts
@@ -191,19 +191,7 @@ Covered = tuple[int, int]
 _BUG = "if no record of ingest was changed, this is a bug: please report it with the log"
 
 
-class CoveredUnit(Protocol):
-    """The record of a unit, as far as it is about coverage."""
-
-    @property
-    def source(self) -> str:
-        """Name of its source."""
-
-    @property
-    def covered(self) -> Mapping[str, Covered]:
-        """What it read of each file, by path; of a file without records there may be nothing."""
-
-
-def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]) -> None:
+def require_whole_files(files: Sequence[InputFile], units: Iterable[PartRecord]) -> None:
     """Hold the units of each file to a chain without gap or overlap, from 0 to the file's end.
 
     Args:
@@ -218,7 +206,7 @@ def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]
         require_chain(covered.get((file.source, file.path), []), end=file.end, name=file.label)
 
 
-def require_chains(units: Iterable[CoveredUnit]) -> None:
+def require_chains(units: Iterable[PartRecord]) -> None:
     """Hold the records of a finished run to such chains, where the files and their ends are not known.
 
     Raises:
@@ -228,7 +216,7 @@ def require_chains(units: Iterable[CoveredUnit]) -> None:
         require_chain(sorted(parts), end=None, name=path)
 
 
-def _by_file(units: Iterable[CoveredUnit]) -> dict[tuple[str, str], list[Covered]]:
+def _by_file(units: Iterable[PartRecord]) -> dict[tuple[str, str], list[Covered]]:
     """Return what units covered of each file, by its source and path."""
     covered: dict[tuple[str, str], list[Covered]] = {}
     for unit in units:

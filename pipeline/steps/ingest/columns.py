@@ -13,16 +13,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 
 from pipeline.run_file.source import Source
 from pipeline.steps.ingest.reading import InputPart
+from pipeline.steps.ingest.record import ColumnCounts, LongValues, PartRecord
 from pipeline.steps.step import Scope
 from stages.chat.dialogue import chat_hint
 from stages.chat.table import TEMPLATES
-from stages.config import Config
 from stages.errors import ConfigError
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import columns_for
@@ -32,15 +31,6 @@ from stages.reading.records import LanguageColumn, RawDocument
 
 _VALUE = 64
 """Bytes of a string beside its characters, of which a row group may hold a million."""
-
-
-class LongValues(Config):
-    """Values of one field that are too long to go along."""
-
-    documents: int
-    """That have none."""
-    first: str
-    """Where the first of them stands, for people."""
 
 
 @dataclass
@@ -91,38 +81,6 @@ _KEPT = "keep_columns"
 _GIVES = {ID: "no id of their own", LANGUAGE: "no language", _KEPT: "no such value"}
 
 
-class ColumnCounts(Config):
-    """Of the JSON records of a unit; see `stages.reading.columns_seen.ColumnsSeen`."""
-
-    records: int
-    absent: dict[str, int]
-    first: dict[str, str]
-    there: tuple[str, ...]
-    textless: int
-    untaken: dict[str, dict[str, int]]
-    first_wrong: dict[str, str]
-
-
-class CountedColumns(Protocol):
-    """The record of a unit, as far as it is about columns."""
-
-    @property
-    def source(self) -> str:
-        """Name of its source."""
-
-    @property
-    def columns(self) -> ColumnCounts:
-        """What was counted of them."""
-
-    @property
-    def documents(self) -> int:
-        """Its documents."""
-
-    @property
-    def too_long(self) -> dict[str, LongValues]:
-        """Values that were to go along with them, by column."""
-
-
 @dataclass
 class _Seen:
     """Sums over the units of a source."""
@@ -164,7 +122,7 @@ class SourceColumns:
         self._sources = sources
         self._seen: dict[str, _Seen] = {}
 
-    def add(self, unit: CountedColumns) -> None:
+    def add(self, unit: PartRecord) -> None:
         """Take the record of one unit, in canonical order."""
         counts = unit.columns
         seen = self._seen.setdefault(unit.source, _Seen())
@@ -281,19 +239,7 @@ def _wrong_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str
 _NAMED = 20
 
 
-class CountedRoles(Protocol):
-    """The record of a unit, as far as it is about roles."""
-
-    @property
-    def source(self) -> str:
-        """Name of its source."""
-
-    @property
-    def roles(self) -> Mapping[str, int]:
-        """Turns by role."""
-
-
-def require_learned_roles(sources: Sequence[Source], units: Iterable[CountedRoles]) -> None:
+def require_learned_roles(sources: Sequence[Source], units: Iterable[PartRecord]) -> None:
     """Refuse a role that is to be learned and that no turn has; a misspelt one would learn nothing.
 
     Raises:

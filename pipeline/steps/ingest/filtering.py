@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.ingest.reading import InputPart
-from stages.config import Config, canonical_json, changed_settings
+from pipeline.steps.ingest.record import Sample
+from stages.config import canonical_json, changed_settings
 from stages.errors import DataError
 from stages.filtering.chain import FilterChain, Judged
 from stages.filtering.filter import Document
@@ -22,19 +23,6 @@ SAMPLES = 3
 """Of the documents that went for one reason."""
 _MOST_HELD = 256
 """Samples before all but the least are let go."""
-
-
-class Sample(Config):
-    """A document that a filter dropped."""
-
-    reason: str
-    id: str
-    """32 hex digits; the least come first."""
-    place: str
-    """Where it stands, for people."""
-    detail: str
-    excerpt: str
-    """The beginning of its text."""
 
 
 def least_samples(samples: Iterable[Sample]) -> tuple[Sample, ...]:

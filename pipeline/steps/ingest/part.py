@@ -13,16 +13,15 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.ingest.columns import ColumnCounts, KeptRows, LongValues, add_long, column_counts
+from pipeline.steps.ingest.columns import KeptRows, add_long, column_counts
 from pipeline.steps.ingest.compared import ComparedFiles, ComparedValues, compared_values
 from pipeline.steps.ingest.dialogues import DialogueWriter
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
-from pipeline.steps.ingest.filtering import PartFilters, Sample, part_filters
+from pipeline.steps.ingest.filtering import PartFilters, part_filters
 from pipeline.steps.ingest.reading import InputPart, Reading
-from pipeline.steps.records import UnitRecord
+from pipeline.steps.ingest.record import LongValues, PartRecord
 from pipeline.steps.units import RAGGED, fixed_bytes
 from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import (
@@ -96,53 +95,6 @@ class _Making:
     counts: Counter[str]
     dialogues: DialogueWriter | None
     """What writes dialogues, if the source has such."""
-
-
-class PartRecord(UnitRecord):
-    """What was read of a part, and what is left of it."""
-
-    source: str
-    label: str
-    """What people call its file or bundle."""
-    part: int
-    next: int | None
-    """The part that comes after, of what is read from front to back; None after the last."""
-    covered: dict[str, tuple[int, int]]
-    """Of each file that it read of, by path, where its first record begins and its last one ends."""
-    columns: ColumnCounts
-    read: int
-    """Records."""
-    documents: int
-    """That are left."""
-    text_bytes: int
-    sections: int
-    """Of each document; `RAGGED` if each has as many as it has."""
-    keep_columns: tuple[str, ...] = ()
-    """Fields of the records whose values go along."""
-    too_long: dict[str, LongValues] = Field(default_factory=dict)
-    """By field, values that are too long to."""
-    cleaned: int
-    """Documents whose text was changed."""
-    drops: dict[str, int]
-    """By reason."""
-    named: tuple[str, ...]
-    """The first of them."""
-    unreadable: tuple[str, ...] = ()
-    """The first of them that no filter made."""
-    changes: dict[str, int] = Field(default_factory=dict)
-    """What filters changed of the documents that are left, by name."""
-    samples: tuple[Sample, ...] = ()
-    """Of what each filter dropped."""
-    roles: dict[str, int] = Field(default_factory=dict)
-    """Turns of dialogues by role."""
-    compared: dict[str, int] = Field(default_factory=dict)
-    """Documents that have a value to compare or to rank by, by field."""
-    further_lines: int = 0
-    """Lines that records take beyond one each."""
-    further_unreadable: int = 0
-    """Likewise those of drops that no filter made."""
-    noticed: dict[str, int] = Field(default_factory=dict)
-    """What is no drop and people should know, by name: see `stages.reading.noticed`."""
 
 
 def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:

@@ -24,9 +24,10 @@ from pipeline.steps.ingest.compared import (
     unquoted_of,
 )
 from pipeline.steps.ingest.dialogues import REFUSED
-from pipeline.steps.ingest.filtering import Sample, least_samples
-from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
+from pipeline.steps.ingest.filtering import least_samples
+from pipeline.steps.ingest.part import BATCH_BYTES, ingest_part
 from pipeline.steps.ingest.reading import InputPart
+from pipeline.steps.ingest.record import PartRecord, Sample
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units

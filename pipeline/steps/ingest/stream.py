@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pipeline.engine.tasks import Each, Phase, Task
 from pipeline.state.commit_object import Commit
-from pipeline.steps.ingest.part import PartRecord
+from pipeline.steps.ingest.record import PartRecord
 from pipeline.steps.ingest.step import INGEST, size_of
 from pipeline.steps.selection import as_kept, kept_units, selecting
 from pipeline.steps.step import Job, Scope

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pipeline.inputs.bundles import Bundle
 from pipeline.run_file.source import Source
 from pipeline.steps.ingest.columns import SourceColumns
-from pipeline.steps.ingest.part import PartRecord
+from pipeline.steps.ingest.record import PartRecord
 from stages.columns import UNREADABLE, DropReason
 from stages.errors import DataError
 from stages.filtering.filter import FilterConfig

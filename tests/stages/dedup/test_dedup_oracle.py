@@ -41,8 +41,9 @@ from pipeline.steps.dedup.pieces import cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest import part as ingest
-from pipeline.steps.ingest.part import PartRecord, ingest_part
+from pipeline.steps.ingest.part import ingest_part
 from pipeline.steps.ingest.reading import InputPart
+from pipeline.steps.ingest.record import PartRecord
 from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
 from stages.cleaning.text import clean_text

@@ -3,7 +3,10 @@
     dedup -> ...        each reads the masks of the one before, and writes masks of its own
 
 Later steps read units as the last of them left them: `kept_units`. What each of these steps keeps is
-counted here (`Selection`), and counted again from its masks (`recount_kept`).
+counted here (`KeptCounts`), and counted again from its masks (`recount_kept`).
+
+Where nothing is decided of all units (no deduplication and no validation, an existing tokenizer, a fixed
+number of shards), each unit goes on to the token store as soon as it is read: `streams`, `each_unit`.
 """
 
 from collections import defaultdict
@@ -15,13 +18,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.engine.tasks import Task, Workspace
+from pipeline.engine.tasks import Each, Phase, Task, Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.steps.ingest.step import INGEST
+from pipeline.state.commit_object import Commit
+from pipeline.steps.ingest.record import PartRecord
+from pipeline.steps.ingest.step import INGEST, size_of
 from pipeline.steps.records import CheckRecord, StepRecord, UnitRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
-from pipeline.steps.step import Evidence, Job
-from pipeline.steps.units import LanguageSize, Unit, kept_groups, kept_mask, tally_of_texts, units_of
+from pipeline.steps.step import Evidence, Job, Scope
+from pipeline.steps.units import (
+    LanguageSize,
+    Unit,
+    alone,
+    kept_groups,
+    kept_mask,
+    tally_of_texts,
+    units_of,
+)
 from stages.findings import Finding
 from stages.ledger import Flow, Tally, total_flow
 
@@ -62,7 +75,7 @@ COUNTED = ["id", "language", "text_bytes"]
 """The columns by which documents are counted."""
 
 
-class Selection:
+class KeptCounts:
     """What is kept of some units, as it is counted.
 
     Args:
@@ -222,3 +235,31 @@ def selection(job: Job) -> SelectionRecord:
     record = job.records.named(last_selecting(job.file))
     assert isinstance(record, SelectionRecord)
     return record
+
+
+def streams(scope: Scope) -> bool:
+    """Say whether units of a run go from file to token store one by one."""
+    file = scope.file
+    decides = file.dedup.exact or file.dedup.near or len(selecting(file)) > 1
+    decided = file.validation.fraction == 0 and file.packing.shards is not None
+    return decided and not decides and scope.adopted is not None
+
+
+def each_unit(job: Job, title: str, task: Callable[[Unit], Task]) -> Phase:
+    """Return a phase with a task for each unit of ingest, which may still be at work.
+
+    Args:
+        job: of the step.
+        title: what people read.
+        task: gives the task of a unit; while ingest is at work, of a unit as if there were no other.
+    """
+    if job.records.get(INGEST) is not None:
+        return Phase(title, [task(unit) for unit in kept_units(job)])
+
+    def of(commit: Commit) -> Task:
+        return task(as_kept(job, alone(size_of(commit.unit, commit.read(PartRecord)))))
+
+    def order() -> list[str]:
+        return [task(unit).unit for unit in kept_units(job)]
+
+    return Phase(title, (), each=Each(INGEST.name, of, order))

@@ -25,7 +25,7 @@ from pipeline.steps.cut.spans import kept_texts, placed_between, repeats_key
 from pipeline.steps.cut.table import CutMethod, methods_of
 from pipeline.steps.cut_texts import read_cuts
 from pipeline.steps.dedup.runs import UnitRun
-from pipeline.steps.selection import COUNTED, CUT_NAME, SelectedRecord, Selection, as_kept_by
+from pipeline.steps.selection import COUNTED, CUT_NAME, KeptCounts, SelectedRecord, as_kept_by
 from pipeline.steps.units import Unit, fixed_array, kept_mask, row_groups
 from stages.columns import CUT_RANGES, utf8_of
 from stages.dedup.cuts import (
@@ -98,7 +98,7 @@ class _Found(NamedTuple):
 def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
     """Write what goes of the texts of a run of units."""
     readers = [_reader(workspace, work, method) for method in methods_of(work.dedup)]
-    selection, documents, cuts = Selection(work.run.units, [EMPTIED]), 0, 0
+    counts, documents, cuts = KeptCounts(work.run.units, [EMPTIED]), 0, 0
     path = workspace.create(found_key(work.run.number))
     with pq.ParquetWriter(path, FOUND, compression="zstd") as writer:
         for unit in work.run.units:
@@ -111,8 +111,8 @@ def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
                     writer.write_table(pa.Table.from_pylist(found, schema=FOUND))
             of_unit.write(workspace)
             documents += of_unit.documents
-            _count(workspace, of_unit, selection)
-    flows, languages = selection.flows, selection.languages
+            _count(workspace, of_unit, counts)
+    flows, languages = counts.flows, counts.languages
     return CutsRecord(flows=flows, languages=languages, documents=documents, cuts=cuts)
 
 
@@ -291,12 +291,12 @@ def _windows(
             done = cut.end
 
 
-def _count(workspace: Workspace, of_unit: _UnitCuts, selection: Selection) -> None:
+def _count(workspace: Workspace, of_unit: _UnitCuts, counts: KeptCounts) -> None:
     """Count what is left of a unit, whose ranges are written."""
     unit, before, kept = of_unit.unit, of_unit.before, of_unit.kept
     cuts = read_cuts(workspace.create(unit.cuts)) if unit.cut else None
     gone = {EMPTIED: before & ~kept}
     for first, table in row_groups(workspace, unit, COUNTED):
         after = None if cuts is None else cuts.apply(table, first - unit.first)
-        selection.count(unit, first, table, kept=kept, gone=gone, before=before, after=after)
-    selection.count_cuts(unit, of_unit.gone)
+        counts.count(unit, first, table, kept=kept, gone=gone, before=before, after=after)
+    counts.count_cuts(unit, of_unit.gone)

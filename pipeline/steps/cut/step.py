@@ -49,7 +49,7 @@ from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.selection import (
     CUT_NAME,
     SELECTING,
-    Selection,
+    KeptCounts,
     SelectionRecord,
     cut_units,
     recounts_of_kept,
@@ -177,18 +177,18 @@ def _work(job: Job) -> Work[CutRecord]:
     found = yield Phase("cut repeated text", [_ranges(job, run, pieces) for run in runs])
     task = job.task("evidence", write_cuts, CutEvidence(units, len(runs), earlier))
     yield Phase("list what was cut", [task])
-    parts, selection = list(read_all(found, CutsRecord).values()), Selection(units)
-    selection.include(parts)
-    flows = selection.flows.values()
+    parts, counts = list(read_all(found, CutsRecord).values()), KeptCounts(units)
+    counts.include(parts)
+    flows = counts.flows.values()
     record = CutRecord(
         kept=sum(flow.output.documents for flow in flows),
         removed={EMPTIED: sum(flow.gone[EMPTIED].documents for flow in flows)},
-        languages=selection.languages,
+        languages=counts.languages,
         documents=sum(part.documents for part in parts),
         cuts=sum(part.cuts for part in parts),
         bytes={name: sum(flow.gone[name].bytes or 0 for flow in flows) for name in methods},
     )
-    return Whole(record, selection.flows)
+    return Whole(record, counts.flows)
 
 
 def _earlier_spans(

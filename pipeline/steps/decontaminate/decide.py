@@ -19,7 +19,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.decontaminate.index import open_index, open_items
 from pipeline.steps.decontaminate.search import DOCUMENTS, open_hits
 from pipeline.steps.dedup.runs import UnitRun
-from pipeline.steps.selection import COUNTED, DECONTAMINATE_NAME, SelectedRecord, Selection, as_kept_by
+from pipeline.steps.selection import COUNTED, DECONTAMINATE_NAME, KeptCounts, SelectedRecord, as_kept_by
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_mask, row_groups
 from stages.decontamination.config import Decontamination
 from stages.decontamination.overlaps import Overlaps, overlaps_of
@@ -65,7 +65,7 @@ def decide_run(workspace: Workspace, work: DecidedRun) -> DecidedRecord:
     run, config = work.run, work.config
     judge = _Judge(workspace, config)
     hits = open_hits(workspace, run.name)
-    selection, rows = Selection(run.units, [REASON]), 0
+    counts, rows = KeptCounts(run.units, [REASON]), 0
     place = workspace.create(found_key(run.name, "parquet"))
     with pq.ParquetWriter(place, CONTAMINATED, compression="zstd") as writer:
         for unit in run.units:
@@ -79,10 +79,10 @@ def decide_run(workspace: Workspace, work: DecidedRun) -> DecidedRecord:
                 own = slice(first - unit.first, first - unit.first + table.num_rows)
                 gone[own] = judge.take_dropped(first, table.num_rows)
                 kept[own] &= ~gone[own]
-                selection.count(unit, first, table, kept=kept, gone={REASON: gone}, before=before)
+                counts.count(unit, first, table, kept=kept, gone={REASON: gone}, before=before)
             write_array(workspace.create(as_kept_by(unit, DECONTAMINATE_NAME).keep), kept)
     write_array(workspace.create(found_key(run.name, "npy")), judge.items())
-    return DecidedRecord(flows=selection.flows, languages=selection.languages, rows=rows)
+    return DecidedRecord(flows=counts.flows, languages=counts.languages, rows=rows)
 
 
 class GroupTexts:

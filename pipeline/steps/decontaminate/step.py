@@ -16,7 +16,7 @@ from pipeline.steps.earlier_runs import numbered, require_found
 from pipeline.steps.records import read_all
 from pipeline.steps.selection import (
     DECONTAMINATE_NAME,
-    Selection,
+    KeptCounts,
     SelectionRecord,
     kept_units,
     recounts_of_kept,
@@ -96,9 +96,9 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     task = job.task("gather", gather, Gathering(names, config))
     gathered = yield Phase("gather what was found", [task], Where.WORKERS)
     sets = gathered["gather"].read(GatheredRecord).sets
-    selection = Selection(units)
-    selection.include(read_all(decided, DecidedRecord).values())
-    total = selection.total
+    counts = KeptCounts(units)
+    counts.include(read_all(decided, DecidedRecord).values())
+    total = counts.total
     if not total.output.documents and not job.scope.earlier:  # of a later dump nothing may be new
         raise DataError(
             f"decontamination: all {total.input.documents:,} documents hold items of the evaluation sets"
@@ -108,12 +108,12 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     record = DecontaminateRecord(
         kept=total.output.documents,
         removed={REASON: total.gone[REASON].documents},
-        languages=selection.languages,
+        languages=counts.languages,
         sets=sets,
         ngrams=index.ngrams,
         warnings=(*_warnings(index, sets), *losses(sets, total.input.documents)),
     )
-    return Whole(record, selection.flows)
+    return Whole(record, counts.flows)
 
 
 def _warnings(index: IndexRecord, sets: Mapping[str, SetCounts]) -> Iterator[str]:

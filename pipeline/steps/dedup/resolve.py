@@ -25,7 +25,7 @@ from pipeline.steps.earlier_runs import KEPT_RUN, EarlierRun, earlier_documents,
 from pipeline.steps.evidence import EVIDENCE_ROWS, write_tables
 from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.selection import COUNTED, Selection
+from pipeline.steps.selection import COUNTED, KeptCounts
 from pipeline.steps.units import LanguageSize, Unit, hex_strings, row_groups
 from stages.columns import CLUSTERS, removed_schema
 from stages.dedup.survivors import (
@@ -101,14 +101,14 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)
         clustered = _write_evidence(workspace, work, decisions, scratch)
-        selection, clusters = _counted(workspace, work, decisions, clustered)
-    write_flows(workspace.create(ledger_key("dedup")), selection.flows)
-    ledger = selection.total
+        counts, clusters = _counted(workspace, work, decisions, clustered)
+    write_flows(workspace.create(ledger_key("dedup")), counts.flows)
+    ledger = counts.total
     assert ledger.input.documents == total - before, "a unit has other documents than it has"
     return ResolveRecord(
         kept=ledger.output.documents,
         removed={name: tally.documents for name, tally in ledger.gone.items()},
-        languages=selection.languages,
+        languages=counts.languages,
         ledger=ledger,
         clusters=clusters.total,
     )
@@ -150,7 +150,7 @@ def _counted(
     work: Resolution,
     decisions: Decisions,
     clustered: NDArray[np.bool_],
-) -> tuple[Selection, Selection]:
+) -> tuple[KeptCounts, KeptCounts]:
     """Return what is kept of all documents, and of those that have a duplicate.
 
     Args:
@@ -159,7 +159,7 @@ def _counted(
         decisions: about all documents.
         clustered: (N,), of each document whether it has a duplicate.
     """
-    every, clusters = Selection(work.units, work.methods), Selection(work.units, ["removed"])
+    every, clusters = KeptCounts(work.units, work.methods), KeptCounts(work.units, ["removed"])
     for unit in work.units:
         member = np.array(clustered[unit.first : unit.last])
         why = np.array(decisions.method[unit.first : unit.last])

@@ -37,10 +37,9 @@ from pipeline.steps.dedup.table import METHODS
 from pipeline.steps.earlier_runs import RANKS_UNIT, behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
-from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import differs_by, recounted
-from pipeline.steps.selection import DEDUP_NAME, SelectionRecord, recounts_of_kept
+from pipeline.steps.selection import DEDUP_NAME, SelectionRecord, each_unit, recounts_of_kept, streams
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.normalization import unicode_version

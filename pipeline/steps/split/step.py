@@ -13,10 +13,9 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
 from pipeline.steps.dedup.step import DEDUP, KEEP, sides_key, text_need
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import CheckRecord, flows_of, read_all
 from pipeline.steps.recount import Found, differs, recounted
-from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
+from pipeline.steps.selection import SELECTING, each_unit, kept_units, last_selecting, selection, streams
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,

@@ -12,10 +12,9 @@ from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Task, Workspace
 from pipeline.steps.dedup.step import DEDUP, KEEP
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import CheckRecord, StepRecord, flows_of, read_all
 from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
-from pipeline.steps.selection import SELECTING
+from pipeline.steps.selection import SELECTING, each_unit, streams
 from pipeline.steps.split.step import SPLIT, encoding_need, shards_of
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenize.encode import (

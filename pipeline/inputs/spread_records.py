@@ -2,19 +2,18 @@
 
     share 1/4, spread over all      x . . . x . . . x . . .
     share 1/4, spread over half     x . x . x .
+    share 1/4, by chance            . . x . . . . . x x . .
 
 A compressed file can only be read from its beginning. So it is read as far as the sample is spread, and
 what is not taken is cut into records but not parsed.
 
-Chance records: each record of a file with the same chance, whatever stands near it.
-
-Whether a record is drawn depends on its source, its file and its number alone. So of two duplicates both
-are drawn with the square of the chance, also where they stand side by side. Records at even distances
-are never neighbours.
+Whether a record is drawn by chance depends on its source, its file and its number alone. So of two
+duplicates both are drawn with the square of the chance, also where they stand side by side. Records at
+even distances are never neighbours.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import xxhash
@@ -31,6 +30,7 @@ _ENOUGH = 3
 """Marks of a stream, its beginning among them, of which two are behind the first chunk."""
 _SLICE = 1 << 20
 """Text in a slice of a table, about."""
+_ALL = 1 << 64
 
 
 def spread_records(
@@ -47,18 +47,52 @@ def spread_records(
             everywhere.
     """
     if isinstance(file.reader, TableReader):
-        yield from _rows(file, file.reader, opened, limit, share=share)
+        yield from _rows(file, file.reader, opened, limit, share=share, order=_apart)
+        return
+    pace = share / spread
+
+    def paced(number: int) -> bool:
+        return math.ceil((number + 1) * pace) > math.ceil(number * pace)
+
+    yield from _pieces(file, file.reader, opened, limit, drawn=paced, spread=spread)
+
+
+def chance_records(file: FoundFile, opened: BinaryIO, limit: int, *, share: float) -> Iterator[Record]:
+    """Yield records of a file, each with the same chance, whatever stands near it.
+
+    Args:
+        file: what is read, all of it.
+        opened: its bytes.
+        limit: bytes of the longest document that is held.
+        share: chance of each record, in (0, 1].
+    """
+    bound = round(share * _ALL)
+
+    def drawn(number: int) -> bool:
+        return xxhash.xxh3_64_intdigest(f"{file.key} {number}".encode(), seed=1) < bound
+
+    if isinstance(file.reader, TableReader):
+        rows = _rows(file, file.reader, opened, limit, share=1.0, order=range)
+        yield from (record for number, (_, record) in enumerate(rows) if drawn(number))
     else:
-        yield from _pieces(file, file.reader, opened, limit, share=share, spread=spread)
+        pieces = _pieces(file, file.reader, opened, limit, drawn=drawn, spread=math.inf)
+        yield from (record for _, record in pieces)
 
 
 def _rows(
-    file: FoundFile, reader: TableReader, opened: BinaryIO, limit: int, *, share: float
+    file: FoundFile,
+    reader: TableReader,
+    opened: BinaryIO,
+    limit: int,
+    *,
+    share: float,
+    order: Callable[[int], Iterable[int]],
 ) -> Iterator[tuple[float, Record]]:
+    """Yield a share of the rows of a table; `order` puts the numbers of its slices in order."""
     key, name = f"sources.{file.source}", str(file.place)
     slices, total = reader.slices(opened, file.fields, unit=_SLICE, name=name, key=key)
     wanted, done = math.ceil(share * total), 0
-    for number in _apart(len(slices)):
+    for number in order(len(slices)):
         for record in reader.records(opened, slices[number], file.fields, max_bytes=limit, name=name):
             done += 1
             yield done / total, record
@@ -73,9 +107,15 @@ def _apart(count: int) -> list[int]:
 
 
 def _pieces(
-    file: FoundFile, reader: StreamReader, opened: BinaryIO, limit: int, *, share: float, spread: float
+    file: FoundFile,
+    reader: StreamReader,
+    opened: BinaryIO,
+    limit: int,
+    *,
+    drawn: Callable[[int], bool],
+    spread: float,
 ) -> Iterator[tuple[float, Record]]:
-    """Yield records of a stream; of a compressed file, shares are of the bytes on disk.
+    """Yield the records of a stream whose numbers are drawn, with shares of its bytes on disk.
 
     Libraries read ahead. So the second chunk and those after it say how many bytes on disk one takes.
     """
@@ -87,6 +127,8 @@ def _pieces(
             yield chunk
 
     def share_until(position: int) -> float:
+        if len(marks) == 1:  # an empty file of text is one record
+            return 1.0
         (first, stored), (last, until) = marks[:2] if len(marks) < _ENOUGH else (marks[1], marks[-1])
         if last == marks[-1][0] == position and until == size:
             return 1.0
@@ -96,64 +138,14 @@ def _pieces(
     if reader.is_text:
         chunks = transcoded(chunks, file.encoding)
     stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
-    pace, begin, taken = share / spread, 0, 0
+    begin = taken = 0
     with reading_content(file.label):
         pieces = stream.pieces(counted(chunks))
         for number, piece in enumerate(piece for piece in pieces if piece.noticed is None):
             until = share_until(piece.end)
-            if math.ceil((number + 1) * pace) > math.ceil(number * pace):
+            if drawn(number):
                 taken += piece.end - begin
                 yield until * taken / piece.end, stream.parse(piece, columns)
             begin = piece.end
             if until >= spread:
                 return
-
-
-_ALL = 1 << 64
-_TABLE_SLICE = 1 << 20
-"""Text in a slice of a table, about."""
-
-
-def chance_records(file: FoundFile, opened: BinaryIO, limit: int, *, share: float) -> Iterator[Record]:
-    """Yield the records of a file that are drawn.
-
-    Args:
-        file: what is read, all of it.
-        opened: its bytes.
-        limit: bytes of the longest document that is held.
-        share: chance of each record, in (0, 1].
-    """
-    bound = round(share * _ALL)
-    if isinstance(file.reader, TableReader):
-        for number, record in enumerate(_table_records(file, file.reader, opened, limit)):
-            if _drawn(file, number) < bound:
-                yield record
-    else:
-        yield from _stream_records(file, file.reader, opened, limit, bound=bound)
-
-
-def _drawn(file: FoundFile, number: int) -> int:
-    return xxhash.xxh3_64_intdigest(f"{file.key} {number}".encode(), seed=1)
-
-
-def _table_records(
-    file: FoundFile, reader: TableReader, opened: BinaryIO, limit: int
-) -> Iterator[Record]:
-    key, name = f"sources.{file.source}", str(file.place)
-    slices, _ = reader.slices(opened, file.fields, unit=_TABLE_SLICE, name=name, key=key)
-    for part in slices:
-        yield from reader.records(opened, part, file.fields, max_bytes=limit, name=name)
-
-
-def _stream_records(
-    file: FoundFile, reader: StreamReader, opened: BinaryIO, limit: int, *, bound: int
-) -> Iterator[Record]:
-    chunks = decompressed(opened, file.path)
-    if reader.is_text:
-        chunks = transcoded(chunks, file.encoding)
-    stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
-    with reading_content(file.label):
-        records = (piece for piece in stream.pieces(chunks) if piece.noticed is None)
-        for number, piece in enumerate(records):
-            if _drawn(file, number) < bound:
-                yield stream.parse(piece, columns)

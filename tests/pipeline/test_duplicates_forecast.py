@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.place_files import open_place
-from pipeline.inputs.spread_records import chance_records
+from pipeline.inputs.spread_records import chance_records, spread_records
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
@@ -54,6 +54,17 @@ def test_neighbours_are_drawn_together_as_often_as_any_two(tmp_path: Path) -> No
     assert len(numbers) == pytest.approx(4_000, rel=0.05)
     pairs = sum(number + 1 in numbers for number in numbers)
     assert pairs == pytest.approx(800, rel=0.15)
+
+
+def test_an_empty_text_is_a_record_however_it_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    source = {"name": "s", "paths": ["a.txt"]}
+    file = RunFile.model_validate({"sources": [source], "datasets": [{"name": "clm"}]})
+    (one,) = find_inputs(file, tmp_path).files
+    with open_place(one.place, key="sources.s") as opened:
+        (by_chance,) = chance_records(one, opened, 1 << 20, share=1.0)
+        ((share, spread),) = spread_records(one, opened, 1 << 20, share=1.0, spread=1.0)
+    assert (share, spread) == (1.0, by_chance)
 
 
 def test_tables_are_drawn_like_lines(tmp_path: Path) -> None:

@@ -184,22 +184,21 @@ def inspect(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show a row in readable form, the largest clusters of duplicates, or the fate of a document."""
-    from pipeline.commands import api
     from pipeline.commands.api import only_dataset
-    from pipeline.report.clusters import print_clusters
-    from pipeline.report.fate import print_fate
-    from pipeline.report.inspection import print_row
+    from pipeline.report.clusters import duplicates, print_clusters
+    from pipeline.report.fate import find_document, print_fate
+    from pipeline.report.inspection import inspect, print_row
 
     if document is not None and clusters:
         raise typer.BadParameter("give --clusters or --document, not both", param_hint="--clusters")
     if document is not None:
-        print_fate(api.find_document(folder, document), as_json=as_json)
+        print_fate(find_document(folder, document), as_json=as_json)
         return
     if clusters:
-        print_clusters(api.duplicates(folder), as_json=as_json)
+        print_clusters(duplicates(folder), as_json=as_json)
         return
     chosen = dataset or only_dataset(folder, also=", or give --clusters or --document")
-    print_row(api.inspect(folder, chosen, split=split, row=row, epoch=epoch), as_json=as_json)
+    print_row(inspect(folder, chosen, split=split, row=row, epoch=epoch), as_json=as_json)
 
 
 @app.command(epilog=examples_of("schema"))

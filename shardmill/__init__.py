@@ -22,21 +22,14 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
     )
 
 if TYPE_CHECKING:
-    from pipeline.commands.api import (
-        duplicates,
-        find_document,
-        inspect,
-        open_run,
-        plan,
-        run,
-        verify,
-    )
+    from pipeline.commands.api import open_run, plan, run, verify
+    from pipeline.report.clusters import duplicates
+    from pipeline.report.fate import find_document
+    from pipeline.report.inspection import inspect
     from pipeline.run_file.config import RunFile
-    from pipeline.tools.export.api import (
-        export,
-        export_stages,
-        export_texts,
-    )
+    from pipeline.tools.export.dataset import export
+    from pipeline.tools.export.stages import export_stages
+    from pipeline.tools.export.texts import export_texts
     from pipeline.tools.forecast.forecast import forecast
     from pipeline.tools.init.init import init
     from pipeline.tools.tokenizer.export import export_tokenizer
@@ -131,20 +124,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    "pipeline.commands.api": (
-        "duplicates",
-        "find_document",
-        "inspect",
-        "open_run",
-        "plan",
-        "run",
-        "verify",
-    ),
-    "pipeline.tools.export.api": (
-        "export",
-        "export_stages",
-        "export_texts",
-    ),
+    "pipeline.commands.api": ("open_run", "plan", "run", "verify"),
+    "pipeline.report.clusters": ("duplicates",),
+    "pipeline.report.fate": ("find_document",),
+    "pipeline.report.inspection": ("inspect",),
+    "pipeline.tools.export.dataset": ("export",),
+    "pipeline.tools.export.stages": ("export_stages",),
+    "pipeline.tools.export.texts": ("export_texts",),
     "pipeline.run_file.config": ("RunFile",),
     "pipeline.tools.forecast.forecast": ("forecast",),
     "pipeline.tools.init.init": ("init",),

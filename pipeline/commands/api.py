@@ -1,4 +1,4 @@
-"""The commands as functions: `shardmill.plan`, `run`, `verify`, `inspect`, `export` and others.
+"""The commands of a run as functions: `shardmill.plan`, `run`, `verify` and `open_run`.
 
 Each does what the command of its name does, and returns as a value what the command prints.
 
@@ -15,10 +15,7 @@ from pipeline.commands.finished_run import FinishedRun
 from pipeline.inputs.limited import limit_inputs, limited_folder
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
-from pipeline.report.clusters import ClusterContent, describe_clusters
 from pipeline.report.content import RunReport
-from pipeline.report.fate import FateContent, fate_of
-from pipeline.report.inspection import RowContent, describe_row
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.request import RunRequest
@@ -46,7 +43,7 @@ def plan(run_file: RunSource, output: str | Path, *, settings: Sequence[str] = (
     Raises:
         ShardmillError: a setting, an input or the folder cannot be used.
     """
-    return plan_session(request_of(run_file, output, settings, workers=min(_cores(), 1)))
+    return plan_session(request_of(run_file, output, settings, workers=1))
 
 
 def run(  # noqa: PLR0913  # one parameter an option
@@ -119,25 +116,6 @@ def verify(
     return verify_session(_local(folder), workers=count, address=address, stream=stream, full=full)
 
 
-def inspect(
-    folder: str | Path, dataset: str, *, split: str = "train", row: int = 0, epoch: int = 0
-) -> RowContent:
-    """Return a row as a person reads it: tokens, masks, spans, targets and documents.
-
-    Args:
-        folder: of the run.
-        dataset: its name.
-        split: train or validation.
-        row: its number in stored order.
-        epoch: the epoch that it is drawn for.
-
-    Raises:
-        ShardmillError: there is no such dataset, split or row.
-    """
-    with disk_faults(_local(folder)):
-        return describe_row(_local(folder), dataset, split=split, row=row, epoch=epoch)
-
-
 def open_run(folder: str | Path) -> FinishedRun:
     """Open a run that has a report: its verdicts, numbers, datasets and duplicates.
 
@@ -150,33 +128,6 @@ def open_run(folder: str | Path) -> FinishedRun:
         ShardmillError: there is no report there.
     """
     return FinishedRun(_local(folder))
-
-
-def duplicates(folder: str | Path) -> list[ClusterContent]:
-    """Return the largest clusters of duplicates of a run, with a few documents of each.
-
-    Args:
-        folder: of the run; a limit may have stopped it.
-
-    Raises:
-        ShardmillError: deduplication has not decided yet, or there is none.
-    """
-    with disk_faults(_local(folder)):
-        return describe_clusters(_local(folder))
-
-
-def find_document(folder: str | Path, document: str) -> list[FateContent]:
-    """Return what became of a document: read, dropped, removed and for which other, in rows.
-
-    Args:
-        folder: of the run.
-        document: its own id, the 32 digits of ours, or PATH:LINE of a record.
-
-    Raises:
-        ShardmillError: nothing is known of it.
-    """
-    with disk_faults(_local(folder)):
-        return fate_of(_local(folder), document)
 
 
 def request_of(
@@ -206,11 +157,7 @@ def worker_count(workers: int | None) -> int:
     """Return how many actors there are to be."""
     if workers is not None and workers < 0:
         raise ConfigError(f"workers = {workers}: must be at least 0, which runs in this process")
-    return _cores() if workers is None else workers
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+    return len(os.sched_getaffinity(0)) if workers is None else workers
 
 
 def only_dataset(folder: Path, *, also: str = "") -> str:

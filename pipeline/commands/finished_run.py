@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from markupsafe import Markup
 
-from pipeline.report.clusters import ClusterContent, describe_clusters
-from pipeline.report.inspection import RowContent, describe_row
+from pipeline.report.clusters import ClusterContent, duplicates
+from pipeline.report.inspection import RowContent, inspect
 from pipeline.report.shown_rows import ShownRow, shown_row
 from pipeline.report.template import page_template
 from pipeline.steps.run_folder import RunFolder
@@ -90,8 +90,7 @@ class FinishedRun:
         Raises:
             ShardmillError: there is no such dataset, split or row.
         """
-        with disk_faults(self.folder):
-            return DrawnRow(describe_row(self.folder, dataset, split=split, row=number, epoch=epoch))
+        return DrawnRow(inspect(self.folder, dataset, split=split, row=number, epoch=epoch))
 
     def duplicates(self) -> list[ClusterContent]:
         """Return the largest clusters of duplicates, with a few documents of each.
@@ -99,8 +98,7 @@ class FinishedRun:
         Raises:
             ShardmillError: nothing is compared in this run.
         """
-        with disk_faults(self.folder):
-            return describe_clusters(self.folder)
+        return duplicates(self.folder)
 
     def __repr__(self) -> str:
         """Say where it is and what is known of it."""

@@ -10,10 +10,12 @@ from typing import TypedDict, cast
 
 from markupsafe import Markup, escape
 
+from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, print_json
 from pipeline.steps.dedup.clusters import LargestRecord
 from pipeline.steps.dedup.step import DEDUP, LARGEST_UNIT
 from pipeline.steps.run_folder import RunFolder
+from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import printable
 from stages.errors import ConfigError
 
@@ -41,13 +43,18 @@ class ClusterContent(TypedDict):
     shown: list[ClusterDocumentContent]
 
 
-def describe_clusters(folder: Path) -> list[ClusterContent]:
-    """Return the largest clusters of duplicates of a run, the largest first.
+def duplicates(folder: str | Path) -> list[ClusterContent]:
+    """Return the largest clusters of duplicates of a run, with a few documents of each.
+
+    Args:
+        folder: of the run; a limit may have stopped it.
 
     Raises:
-        ConfigError: the folder holds no run that has come so far, or one without deduplication.
+        ShardmillError: deduplication has not decided yet, or there is none.
     """
-    commit = RunFolder(folder).commits.survey(DEDUP.name).commits.get(LARGEST_UNIT)
+    run = RunFolder(require_local(Path(folder), "folder"))
+    with disk_faults(run.path):
+        commit = run.commits.survey(DEDUP.name).commits.get(LARGEST_UNIT)
     if commit is None:
         raise ConfigError(
             f"{folder}: no clusters of duplicates are described here: it holds no run whose"

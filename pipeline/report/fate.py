@@ -13,9 +13,11 @@ from typing import Any, TypedDict
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.words import said_of_reason
 from pipeline.steps.run_folder import RunFolder
+from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
 from stages.store.folders import files_below
 from stages.store.generations import GENERATIONS
@@ -37,23 +39,25 @@ class FateContent(TypedDict):
     """The table that says so, relative to the run."""
 
 
-def fate_of(folder: Path, name: str) -> list[FateContent]:
-    """Return what became of a document, in the order of the steps.
+def find_document(folder: str | Path, document: str) -> list[FateContent]:
+    """Return what became of a document: read, dropped, removed and for which other, in rows.
 
     Args:
-        folder: of the run; its generations are looked through too.
-        name: the document's own id, or the 32 hexadecimal digits of ours, or PATH:LINE of a record.
+        folder: of the run.
+        document: its own id, the 32 digits of ours, or PATH:LINE of a record.
 
     Raises:
-        ConfigError: nothing is known of it.
+        ShardmillError: nothing is known of it.
     """
+    folder = require_local(Path(folder), "folder")
     order = ("read", "dropped", "removed", "contaminated", "in rows")
-    found = sorted(_found(folder, name), key=lambda one: (order.index(one["what"]), one["file"]))
+    with disk_faults(folder):
+        found = sorted(_found(folder, document), key=lambda one: (order.index(one["what"]), one["file"]))
     if not found:
         raise ConfigError(
-            f"--document {name}: nothing here knows it; give its own id, if its source has an id_column,"
-            " or the 32 digits that tables such as dedup/removed.parquet have, or PATH:LINE of a dropped"
-            " record, as drops.parquet writes it"
+            f"--document {document}: nothing here knows it; give its own id, if its source has an"
+            " id_column, or the 32 digits that tables such as dedup/removed.parquet have, or PATH:LINE"
+            " of a dropped record, as drops.parquet writes it"
         )
     return found
 

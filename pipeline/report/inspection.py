@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
+from pipeline.planning.outputs import require_local
 from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import model_key
+from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import printable
 from stages.columns import keep_columns_of, kept_names
 from stages.errors import ConfigError
@@ -112,39 +114,48 @@ _STYLES = {
 }
 
 
-def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int) -> RowContent:
-    """Return a row of a finished dataset, by its number in stored order, as plain values.
+def inspect(
+    folder: str | Path, dataset: str, *, split: str = "train", row: int = 0, epoch: int = 0
+) -> RowContent:
+    """Return a row as a person reads it: tokens, masks, spans, targets and documents.
+
+    Args:
+        folder: of the run.
+        dataset: its name.
+        split: train or validation.
+        row: its number in stored order.
+        epoch: the epoch that it is drawn for.
 
     Raises:
-        ConfigError: no such dataset, split or row.
-        FormatError: the dataset is damaged, or a generation of the run is missing.
+        ShardmillError: there is no such dataset, split or row.
     """
-    run = RunFolder(folder)
-    run.generations()
-    path = run.dataset(dataset)
-    rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
-    if not len(rows):
-        raise ConfigError(no_rows(path, split))
-    if not 0 <= row < len(rows):
-        raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
-    shard, number = rows.locate(row)
-    place = (rows.folder / rows.manifest.tokenizer.file).resolve()
-    if not place.exists():
-        model_key(folder)  # says what became of it
-    tokenizer = open_tokenizer(place, rows.manifest.special_ids)
-    columns = {name: column[0] for name, column in rows.batch(np.array([row])).items()}
-    return {
-        "dataset": dataset,
-        "split": split,
-        "row": row,
-        "shard": rows.manifest.shards[shard].path,
-        "row_in_shard": number,
-        "epoch": epoch,
-        "objective": rows.manifest.objective,
-        "documents": list(_documents(rows, shard, number)),
-        "numbers": {key: int(column) for key, column in columns.items() if column.ndim == 0},
-        "sequences": list(_sequences(rows, columns, tokenizer)),
-    }
+    run = RunFolder(require_local(Path(folder), "folder"))
+    with disk_faults(run.path):
+        run.generations()
+        path = run.dataset(dataset)
+        rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
+        if not len(rows):
+            raise ConfigError(no_rows(path, split))
+        if not 0 <= row < len(rows):
+            raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
+        shard, number = rows.locate(row)
+        place = (rows.folder / rows.manifest.tokenizer.file).resolve()
+        if not place.exists():
+            model_key(run.path)  # says what became of it
+        tokenizer = open_tokenizer(place, rows.manifest.special_ids)
+        columns = {name: column[0] for name, column in rows.batch(np.array([row])).items()}
+        return {
+            "dataset": dataset,
+            "split": split,
+            "row": row,
+            "shard": rows.manifest.shards[shard].path,
+            "row_in_shard": number,
+            "epoch": epoch,
+            "objective": rows.manifest.objective,
+            "documents": list(_documents(rows, shard, number)),
+            "numbers": {key: int(column) for key, column in columns.items() if column.ndim == 0},
+            "sequences": list(_sequences(rows, columns, tokenizer)),
+        }
 
 
 def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[PieceContent]:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from pipeline.report.inspection import Role, RowContent, TokenContent, describe_row, readable
-from stages.errors import ShardmillError
+from pipeline.report.inspection import Role, RowContent, TokenContent, inspect, readable
+from stages.errors import ConfigError, DataError
 
 
 class ShownToken(TypedDict):
@@ -63,8 +63,8 @@ def first_rows(output: Path, datasets: Mapping[str, Collection[str]]) -> dict[st
     for name, splits in datasets.items():
         split = next((one for one in ("train", "validation") if one in splits), None)
         if split is not None:
-            with contextlib.suppress(ShardmillError):
-                shown[name] = shown_row(describe_row(output, name, split=split, row=0, epoch=0))
+            with contextlib.suppress(ConfigError, DataError):
+                shown[name] = shown_row(inspect(output, name, split=split))
     return shown
 
 

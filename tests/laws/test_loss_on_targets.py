@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.inspection import Role, describe_row
+from pipeline.report.inspection import Role, inspect
 from pipeline.session.verifying import verify_session
-from pipeline.tools.export.dataset import ExportRequest, export_dataset
+from pipeline.tools.export.dataset import export
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError
 from stages.loading.batches import Batches
@@ -236,7 +236,7 @@ def test_labels_put_together_anew_for_the_learning_check_are_the_same(mixed: Pat
 
 
 def test_a_row_is_shown_with_its_prompts_silent(finished: Path) -> None:
-    row = describe_row(finished, "sft", split="train", row=0, epoch=0)
+    row = inspect(finished, "sft", split="train", row=0, epoch=0)
     (sequence,) = row["sequences"]
     roles = [cell["role"] for cell in sequence["tokens"]]
     learned = open_dataset(finished / "datasets" / "sft", shuffle=False)[0]["labels"] != IGNORED
@@ -275,15 +275,15 @@ def test_rows_are_exported_with_their_labels_and_ids_alone_are_refused(
     finished: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="--format nanogpt: holds ids alone, but only targets of sft"):
-        export_dataset(ExportRequest(finished, "sft", "nanogpt", tmp_path / "ids"), stream=None)
+        export(finished, "sft", "nanogpt", tmp_path / "ids")
     assert not (tmp_path / "ids").exists()
-    export_dataset(ExportRequest(finished, "sft", "hf-parquet", tmp_path / "rows"), stream=None)
+    export(finished, "sft", "hf-parquet", tmp_path / "rows")
     (path,) = (tmp_path / "rows" / "train").glob("*.parquet")
     labels = pq.read_table(path).column("labels").combine_chunks().flatten().to_numpy()
     dataset = open_dataset(finished / "datasets" / "sft", shuffle=False)
     batch = dataset.batch(np.arange(len(dataset)))
     assert np.array_equal(labels.reshape(-1, SEQ_LEN), batch["labels"])
-    export_dataset(ExportRequest(finished, "sft", "olmo-core", tmp_path / "olmo"), stream=None)
+    export(finished, "sft", "olmo-core", tmp_path / "olmo")
     mask = np.fromfile(tmp_path / "olmo" / "train" / "label_mask" / "00000.npy", np.bool_)
     assert len(mask) == dataset.manifest.totals.tokens
     assert int(mask.sum()) == int((batch["labels"] != IGNORED).sum())

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.tools.export.dataset import ExportRequest, export_dataset
+from pipeline.tools.export import dataset
 from tests.stages.export.built_dataset import EOS, build_dataset
 
 TRAIN = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
@@ -20,7 +20,7 @@ def build_both(run: Path) -> Path:
 
 def export(run: Path, to: Path, format_: str = "megatron", **options: Any) -> Any:
     """Export the run's dataset."""
-    return export_dataset(ExportRequest(run, "tiny", format_, to, **options), stream=None)
+    return dataset.export(run, "tiny", format_, to, **options)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

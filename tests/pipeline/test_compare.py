@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.tools.compare.compare import JSON_NAME, PAGE_NAME, CompareRequest, compare_datasets
+from pipeline.tools.compare.compare import JSON_NAME, PAGE_NAME, compare_datasets
 from pipeline.tools.compare.page import COLUMNS, comparison_rows
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
@@ -89,7 +89,7 @@ def raw(corpus: Path, finished: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def report(finished: Path) -> Any:
-    return compare_datasets(CompareRequest((finished,), settings=SETTINGS), stream=None)
+    return compare_datasets([finished], SETTINGS)
 
 
 def of(report: dict[str, Any], name: str) -> dict[str, Any]:
@@ -154,16 +154,13 @@ def test_the_files_hold_what_is_reported(finished: Path, report: dict[str, Any])
 def test_a_dataset_alone_or_in_another_order_has_the_same_numbers(
     finished: Path, report: dict[str, Any], tmp_path: Path
 ) -> None:
-    request = CompareRequest((finished,), ("mlm", "clm"), tmp_path, SETTINGS)
-    some = compare_datasets(request, stream=None)
+    some = compare_datasets([finished], SETTINGS, datasets=["mlm", "clm"], output=tmp_path)
     assert some["datasets"] == [of(report, "clm"), of(report, "mlm")]
 
 
 def test_seeds_are_models_of_their_own_and_their_spread_is_told(finished: Path, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"seeds": 2})
-    compared: Any = compare_datasets(
-        CompareRequest((finished,), ("clm",), tmp_path, settings), stream=None
-    )
+    compared: Any = compare_datasets([finished], settings, datasets=["clm"], output=tmp_path)
     (record,) = compared["datasets"]
     first, second = (model["loss"] for model in record["models"])
     assert first != second
@@ -175,7 +172,7 @@ def test_runs_are_compared_on_texts_of_both_and_in_any_order(
     finished: Path, raw: Path, tmp_path: Path
 ) -> None:
     both, turned = (
-        compare_datasets(CompareRequest(folders, ("clm",), tmp_path, SETTINGS), stream=None)
+        compare_datasets(folders, SETTINGS, datasets=["clm"], output=tmp_path)
         for folders in ((finished, raw), (raw, finished))
     )
     assert both == turned
@@ -204,18 +201,18 @@ def test_the_command_prints_the_table_and_says_what_is_not_in_it(
 
 def test_an_unknown_dataset_is_named_with_those_that_there_are(finished: Path) -> None:
     with pytest.raises(ConfigError, match=r"no dataset 'cml'; datasets here: clm, "):
-        compare_datasets(CompareRequest((finished,), ("cml",), settings=SETTINGS), stream=None)
+        compare_datasets([finished], SETTINGS, datasets=["cml"])
 
 
 def test_results_that_cannot_be_written_are_refused_before_training(finished: Path) -> None:
     output = finished / "run.json" / "results"
     with pytest.raises(ConfigError, match=r"--output .*results: cannot be made"):
-        compare_datasets(CompareRequest((finished,), ("clm",), output, SETTINGS), stream=None)
+        compare_datasets([finished], SETTINGS, datasets=["clm"], output=output)
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no run"):
-        compare_datasets(CompareRequest((tmp_path,), settings=SETTINGS), stream=None)
+        compare_datasets([tmp_path], SETTINGS)
 
 
 def test_runs_without_a_heldout_text_in_common_cannot_be_compared(
@@ -230,16 +227,14 @@ def test_runs_without_a_heldout_text_in_common_cannot_be_compared(
     tokenizer = {"train": {"vocab_size": 570, "sample_size": "1MiB"}}
     run_small(corpus, other, **{**COMMON, "tokenizer": tokenizer})
     with pytest.raises(ConfigError, match="no document is held out by every run"):
-        compare_datasets(CompareRequest((finished, other), ("clm",), settings=SETTINGS), stream=None)
+        compare_datasets([finished, other], SETTINGS, datasets=["clm"])
 
 
 def test_a_dataset_without_a_validation_split_says_so(finished: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(finished, copy)
     shutil.rmtree(copy / "datasets" / "clm" / "validation")
-    (record,) = compare_datasets(CompareRequest((copy,), ("clm",), settings=SETTINGS), stream=None)[
-        "datasets"
-    ]
+    (record,) = compare_datasets([copy], SETTINGS, datasets=["clm"])["datasets"]
     assert "no validation split" in record["reason"]
 
 

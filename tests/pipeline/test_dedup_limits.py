@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.report.clusters import describe_clusters, print_clusters
+from pipeline.report.clusters import duplicates, print_clusters
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
@@ -177,7 +177,7 @@ def test_clusters_of_which_all_stay_hide_no_other(tmp_path: Path) -> None:
     file = run_file("apart", "letters", apart={"dedup": False}, dedup={"max_cluster_size": 3})
     with pytest.raises(VerificationError, match=r"^dedup\.max_cluster_size = 3: .* 4 documents"):
         run(file, corpus, tmp_path / "run")
-    (found,) = describe_clusters(tmp_path / "run")
+    (found,) = duplicates(tmp_path / "run")
     assert (found["documents"], found["kept"]) == (4, 1)
 
 
@@ -194,7 +194,7 @@ def test_what_goes_for_its_url_is_shown_as_removed_with_a_way_on(
             folder,
             tmp_path / "run",
         )
-    print_clusters(describe_clusters(tmp_path / "run"), as_json=False)
+    print_clusters(duplicates(tmp_path / "run"), as_json=False)
     said = capsys.readouterr().out
     assert said.count("removed (url): pages: pages.jsonl, byte") == 3
     assert said.count("kept: pages") == 1
@@ -235,7 +235,7 @@ def test_clusters_show_the_first_document_and_the_least_alike(tmp_path: Path) ->
     ]
     corpus = write(tmp_path / "corpus", mixed=texts, none=unlike(1))
     run(run_file("mixed", "none"), corpus, tmp_path / "run")
-    (*_, cluster) = sorted(describe_clusters(tmp_path / "run"), key=lambda one: one["documents"])
+    (*_, cluster) = sorted(duplicates(tmp_path / "run"), key=lambda one: one["documents"])
     assert (cluster["documents"], cluster["kept"]) == (5, 1)
     assert cluster["removed"] == {"exact": 3, "minhash": 1}
     first, least, *others = cluster["shown"]
@@ -262,13 +262,13 @@ def test_clusters_depend_neither_on_units_nor_on_texts_that_are_held(
     )
     monkeypatch.setattr(clusters, "_HELD", held)
     run(small, corpus, tmp_path / "cut")
-    found = describe_clusters(tmp_path / "whole")
+    found = duplicates(tmp_path / "whole")
     assert len(found) == 10
-    assert describe_clusters(tmp_path / "cut") == found
+    assert duplicates(tmp_path / "cut") == found
     commits = Commits(LocalStorage(tmp_path / "whole")).survey("dedup").commits
     assert commits["largest"].read(LargestRecord).clusters[0].documents == found[0]["documents"]
 
 
 def test_a_folder_without_clusters_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no clusters of duplicates"):
-        describe_clusters(tmp_path)
+        duplicates(tmp_path)

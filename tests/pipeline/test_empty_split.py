@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shardmill
-from pipeline.report.inspection import describe_row
+from pipeline.report.inspection import inspect
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from stages.errors import ConfigError
@@ -88,7 +88,7 @@ def test_an_export_has_the_training_split_and_says_that_the_other_has_none(
 
 def test_inspect_names_the_split(run: Path) -> None:
     with pytest.raises(ConfigError, match=SAID):
-        describe_row(run, "tiny", split="validation", row=0, epoch=0)
+        inspect(run, "tiny", split="validation", row=0, epoch=0)
 
 
 def test_a_run_that_may_hold_nothing_out_has_no_such_split(run: Path, tmp_path: Path) -> None:

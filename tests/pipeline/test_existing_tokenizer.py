@@ -16,7 +16,7 @@ import tokenizers
 
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.plan import State
-from pipeline.report.inspection import describe_row
+from pipeline.report.inspection import inspect
 from pipeline.report.terminal import print_report
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
@@ -267,7 +267,7 @@ def test_rows_that_eos_fills_are_shown_with_the_eos_of_their_documents(
         filled = row["segment_ids"] >= 0
         assert (row["labels"][filled] == row["input_ids"][filled]).all()
         assert (row["labels"][~filled] == -100).all()
-        (shown,) = describe_row(tmp_path / "run", "clm", split="train", row=number, epoch=0)["sequences"]
+        (shown,) = inspect(tmp_path / "run", "clm", split="train", row=number, epoch=0)["sequences"]
         assert len(shown["tokens"]) == filled.sum()
         closed += sum(cell["piece"] == "<|endoftext|>" for cell in shown["tokens"])
     assert closed == rows.manifest.totals.documents > 6

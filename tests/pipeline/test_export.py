@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.state import written_whole
 from pipeline.state.journal import run_lock
+from pipeline.tools.export import dataset
 from pipeline.tools.export import folder as export_parts
-from pipeline.tools.export.dataset import ExportRequest, export_dataset
 from pipeline.tools.export.folder import DonePart, keep_part
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export import megatron
@@ -121,7 +122,7 @@ def keep_twice(folder, journal):
 
 export_parts.keep_part = keep_twice
 run, to = map(Path, sys.argv[1:])
-export.export_dataset(export.ExportRequest(run, "tiny", "megatron", to), stream=None)
+export.export(run, "tiny", "megatron", to)
 """
 
 
@@ -230,13 +231,13 @@ def test_a_target_that_another_process_finished_meanwhile_is_left_alone(
 
     @contextmanager
     def late(folder: Path) -> Iterator[None]:
-        monkeypatch.setattr(export_parts, "run_lock", run_lock)
+        monkeypatch.setattr(written_whole, "run_lock", run_lock)
         export(run, to)
         folder.mkdir(exist_ok=True)
         with run_lock(folder):
             yield
 
-    monkeypatch.setattr(export_parts, "run_lock", late)
+    monkeypatch.setattr(written_whole, "run_lock", late)
     with pytest.raises(Stopped, match="finished by another process"):
         export(run, to)
     assert (to / "export.json").exists()
@@ -325,25 +326,22 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(
 ) -> None:
     build_dataset(run, SPLITS, name="plain")
     to = tmp_path / "out"
-    for request, said in (
-        (ExportRequest(run, "tiny", "megatrn", to), "did you mean 'megatron'"),
-        (ExportRequest(run, "tiny", "x", to), f"formats: {', '.join(FORMATS)}"),
-        (ExportRequest(run, "other", "megatron", to), "datasets here: plain, tiny"),
-        (
-            ExportRequest(run, "../datasets/tiny", "megatron", to),
-            "no dataset '../datasets/tiny'; datasets",
-        ),
-        (ExportRequest(run, "tiny/", "megatron", to), "no dataset 'tiny/'"),
-        (ExportRequest(run, "tiny/train/..", "megatron", to), "no dataset 'tiny/train/..'"),
-        (ExportRequest(run, str(run / "datasets" / "tiny"), "megatron", to), "no dataset '/"),
-        (ExportRequest(run, "..", "megatron", to), r"no dataset '\.\.'"),
-        (ExportRequest(run, "", "megatron", to), "no dataset ''"),
-        (ExportRequest(run, "tiny", "megatron", to, split="test"), "no split 'test'"),
-        (ExportRequest(run, "tiny", "megatron", to, epoch=3), "the same in every epoch"),
-        (ExportRequest(run, "plain", "megatron-sentences", to), "does not store where sentences end"),
+    for name, format_, options, said in (
+        ("tiny", "megatrn", {}, "did you mean 'megatron'"),
+        ("tiny", "x", {}, f"formats: {', '.join(FORMATS)}"),
+        ("other", "megatron", {}, "datasets here: plain, tiny"),
+        ("../datasets/tiny", "megatron", {}, "no dataset '../datasets/tiny'; datasets"),
+        ("tiny/", "megatron", {}, "no dataset 'tiny/'"),
+        ("tiny/train/..", "megatron", {}, "no dataset 'tiny/train/..'"),
+        (str(run / "datasets" / "tiny"), "megatron", {}, "no dataset '/"),
+        ("..", "megatron", {}, r"no dataset '\.\.'"),
+        ("", "megatron", {}, "no dataset ''"),
+        ("tiny", "megatron", {"split": "test"}, "no split 'test'"),
+        ("tiny", "megatron", {"epoch": 3}, "the same in every epoch"),
+        ("plain", "megatron-sentences", {}, "does not store where sentences end"),
     ):
         with pytest.raises(ConfigError, match=said):
-            export_dataset(request, stream=None)
+            dataset.export(run, name, format_, to, **options)
     assert not list(tmp_path.glob("out*"))
 
 

@@ -121,16 +121,14 @@ def test_what_the_disk_refuses_is_one_line_that_names_the_file(run: Path, tmp_pa
 
 LIMITED = """
 import resource, sys
-from pathlib import Path
-from pipeline.tools.export import dataset as export
+from pipeline.tools.export.dataset import export
 from stages.errors import Stopped
 
 run, to, *formats = sys.argv[1:]
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(1e3), resource.RLIM_INFINITY))
 for name in formats:
     try:
-        request = export.ExportRequest(Path(run), "tiny", name, Path(f"{to}-{name}"))
-        export.export_dataset(request, stream=None)
+        export(run, "tiny", name, f"{to}-{name}")
     except Stopped as error:
         print(error)
 """

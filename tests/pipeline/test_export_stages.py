@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import shardmill
 from pipeline import cli
+from pipeline.tools.export import dataset
 from pipeline.tools.export import folder as export_parts
-from pipeline.tools.export.dataset import ExportRequest, export_dataset
 from pipeline.tools.export.folder import DonePart, keep_part
-from pipeline.tools.export.stages import StagesRequest, export_stages
+from pipeline.tools.export.stages import export_stages
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.table import FORMATS
 from stages.store.manifest import MANIFEST_NAME, read_manifest, write_manifest
@@ -41,7 +41,7 @@ def run(tmp_path: Path) -> Path:
 
 def export(run: Path, to: Path, format_: str = "megatron", *names: str, **options: Any) -> Any:
     """Export stages of the run, by default both."""
-    return export_stages(StagesRequest(run, names or STAGES, format_, to, **options), stream=None)
+    return export_stages(run, names or STAGES, format_, to, **options)
 
 
 class Killed(BaseException):
@@ -61,7 +61,7 @@ def test_each_stage_is_the_export_of_its_dataset_alone(run: Path, tmp_path: Path
     files = contents(tmp_path / "out")
     for name in STAGES:
         alone = tmp_path / f"{name}-alone"
-        export_dataset(ExportRequest(run, name, "megatron", alone), stream=None)
+        dataset.export(run, name, "megatron", alone)
         prefix = f"{name}/"
         assert contents(alone) == {
             file.removeprefix(prefix): data for file, data in files.items() if file.startswith(prefix)
@@ -126,7 +126,7 @@ def test_nothing_is_written_if_one_stage_is_refused(run: Path, tmp_path: Path) -
         with pytest.raises(error, match=said):
             export(run, tmp_path / "out", "nanogpt", *names)
     with pytest.raises(ConfigError, match="--dataset: none is named"):
-        export_stages(StagesRequest(run, (), "nanogpt", tmp_path / "out"), stream=None)
+        export_stages(run, (), "nanogpt", tmp_path / "out")
     with pytest.raises(ConfigError, match="overlaps with the run folder"):
         export(run, run / "out")
     place = build_dataset(run, {"train": TRAIN}, name="other") / "train" / MANIFEST_NAME
@@ -156,7 +156,7 @@ def test_nothing_is_mixed(run: Path, tmp_path: Path) -> None:
         ),
         (lambda: export(run, out, split="train"), "splits: train, validation there, train asked for"),
         (
-            lambda: export_dataset(ExportRequest(run, "general", "megatron", out), stream=None),
+            lambda: dataset.export(run, "general", "megatron", out),
             "is there and no export",
         ),
     ):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.inspection import RowContent, SequenceContent, describe_row, print_row
+from pipeline.report.inspection import RowContent, SequenceContent, inspect, print_row
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED
@@ -43,7 +43,7 @@ def output(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def described(output: Path, name: str, **place: Any) -> RowContent:
-    return describe_row(output, name, **{"split": "train", "row": ROW, "epoch": EPOCH, **place})
+    return inspect(output, name, **{"split": "train", "row": ROW, "epoch": EPOCH, **place})
 
 
 def opened(output: Path, name: str) -> ShardDataset:

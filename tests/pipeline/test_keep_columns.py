@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.inspection import describe_row, print_row
+from pipeline.report.inspection import inspect, print_row
 from pipeline.session.verifying import verify_session
 from stages.errors import ConfigError
 from stages.reading.kept_values import MOST_BYTES
@@ -210,7 +210,7 @@ def test_a_row_is_shown_with_the_values_of_its_documents(
 ) -> None:
     shown: dict[str, dict[str, str | None]] = {}
     for row in range(8):
-        content = describe_row(finished, "clm", split="train", row=row, epoch=0)
+        content = inspect(finished, "clm", split="train", row=row, epoch=0)
         shown |= {part["own_id"] or part["id"]: part["record"] for part in content["documents"]}
         print_row(content, as_json=False)
     out = capsys.readouterr().out

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline.report.card import render_card
-from pipeline.report.fate import fate_of
+from pipeline.report.fate import find_document
 from pipeline.report.flow import flow_stages
 from pipeline.report.page import render_page
 from pipeline.run_file.config import RunFile
@@ -119,11 +119,11 @@ def test_programming_languages_are_no_natural_languages_on_the_card(
 def test_sources_may_have_the_names_of_folders_of_a_run(made: tuple[Path, RunFile, Any]) -> None:
     run, _, _ = made
     for name in ("datasets3", "work31", "work1"):
-        found = fate_of(run, name)
+        found = find_document(run, name)
         assert [one["what"] for one in found] in (["read", "in rows"], ["read", "removed"])
-    assert [one["what"] for one in fate_of(run, "work.jsonl:41")] == ["dropped"]
+    assert [one["what"] for one in find_document(run, "work.jsonl:41")] == ["dropped"]
     with pytest.raises(ConfigError, match="nothing here knows it"):
-        fate_of(run, f"work.jsonl:{10**30}")
+        find_document(run, f"work.jsonl:{10**30}")
 
 
 def test_the_page_claims_no_more_than_was_checked(made: tuple[Path, RunFile, Any]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.inspection import describe_row
+from pipeline.report.inspection import inspect
 from pipeline.session.verifying import verify_session
 from pipeline.state.ledger import read_flows
 from stages.export.rows import row_notes
@@ -202,7 +202,7 @@ def test_an_end_that_is_no_document_s_has_no_label_and_no_mask(made: tuple[str, 
 
 def test_a_row_says_which_of_its_tokens_are_a_document_s(made: tuple[str, Any, Path]) -> None:
     _, _, run = made
-    row = describe_row(run, "mlm-full", split="train", row=0, epoch=0)
+    row = inspect(run, "mlm-full", split="train", row=0, epoch=0)
     tokens = row["sequences"][0]["tokens"]
     assert row["documents"][0]["start"] == 1
     own = sum(part["length"] for part in row["documents"])

@@ -9,7 +9,6 @@ from pipeline.commands.options import AsJson, Quiet, local, progress, rate, whol
 from stages.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipeline.tools.compare.compare import CompareRequest
     from stages.continuing.settings import ContinueSettings
 
 SHOWN_DEFAULTS = {"learning_rate": 3e-4, "step_tokens": 4_096, "evaluation_tokens": 50_000}
@@ -60,6 +59,13 @@ Evaluated = Annotated[
 ]
 
 
+Datasets = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
+]
+Seeds = Annotated[
+    int, typer.Option(parser=whole(1, 100), metavar="K", help="Models of each dataset, 1 to 100.")
+]
 Start = Annotated[
     Path | None,
     typer.Option(
@@ -93,16 +99,11 @@ def compare(  # noqa: PLR0913  # one parameter an option
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=local)
     ],
-    datasets: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
-    ] = None,
+    datasets: Datasets = None,
     tokens: Annotated[
         int, typer.Option(parser=whole(1_000), metavar="N", help="Tokens that each model reads.")
     ] = 500_000,
-    seeds: Annotated[
-        int, typer.Option(parser=whole(1, 100), metavar="K", help="Models of each dataset, 1 to 100.")
-    ] = 1,
+    seeds: Seeds = 1,
     start: Start = None,
     evaluations: Evaluations = None,
     sequences: Sequences = None,
@@ -127,8 +128,15 @@ def compare(  # noqa: PLR0913  # one parameter an option
                 f"--{strangers[0].replace('_', '-')}: is for models that go on from a checkpoint; name"
                 " its folder with --from, or leave it out"
             )
-        tiny = _tiny_request(folders, datasets, tokens=tokens, seeds=seeds, output=output)
-        _compare_tiny(tiny, quiet=quiet, as_json=as_json)
+        from pipeline.tools.compare.compare import compare_datasets
+        from pipeline.tools.compare.page import print_comparison
+        from stages.comparing.settings import CompareSettings
+
+        tiny = CompareSettings(tokens=tokens, seeds=seeds)
+        compared = compare_datasets(
+            folders, tiny, datasets=datasets or (), output=output, stream=progress(quiet=quiet)
+        )
+        print_comparison(compared, as_json=as_json)
         return
     from pipeline.tools.compare.continued import ContinueRequest, compare_continued
     from pipeline.tools.compare.continued_page import print_continued
@@ -144,7 +152,8 @@ def compare(  # noqa: PLR0913  # one parameter an option
         _settings({**given, "tokens": tokens, "seeds": seeds}),
         save,
     )
-    print_continued(compare_continued(request, stream=progress(quiet=quiet)), as_json=as_json)
+    continued = compare_continued(request, stream=progress(quiet=quiet))
+    print_continued(continued, as_json=as_json)
 
 
 def _settings(given: dict[str, float | int]) -> "ContinueSettings":
@@ -160,20 +169,3 @@ def _settings(given: dict[str, float | int]) -> "ContinueSettings":
         first = error.errors()[0]
         name = str(first["loc"][0]).replace("_", "-")
         raise ConfigError(f"--{name} {first['input']}: {what_must_be(first)}") from error
-
-
-def _tiny_request(
-    folders: list[Path], datasets: list[str] | None, *, tokens: int, seeds: int, output: Path | None
-) -> "CompareRequest":
-    from pipeline.tools.compare.compare import CompareRequest
-    from stages.comparing.settings import CompareSettings
-
-    settings = CompareSettings(tokens=tokens, seeds=seeds)
-    return CompareRequest(tuple(folders), tuple(datasets or ()), output, settings)
-
-
-def _compare_tiny(request: "CompareRequest", *, quiet: bool, as_json: bool) -> None:
-    from pipeline.tools.compare.compare import compare_datasets
-    from pipeline.tools.compare.page import print_comparison
-
-    print_comparison(compare_datasets(request, stream=progress(quiet=quiet)), as_json=as_json)

@@ -12,7 +12,7 @@ The runs that are compared: their datasets, and names by which they are told apa
 import json
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TextIO, cast
 
@@ -85,17 +85,6 @@ FOLDER = "compare"
 JSON_NAME, PAGE_NAME = "compare.json", "compare.html"
 
 
-@dataclass(frozen=True)
-class CompareRequest:
-    """What a call of `shardmill compare` asks for."""
-
-    folders: tuple[Path, ...]
-    datasets: tuple[str, ...] = ()
-    """Names; all of every run if there are none."""
-    output: Path | None = None
-    settings: CompareSettings = field(default_factory=CompareSettings)
-
-
 @dataclass(frozen=True, eq=False)
 class _Run:
     """A finished run, and the beginnings of its documents."""
@@ -109,20 +98,34 @@ class _Run:
     """Of held-out documents the language and the source."""
 
 
-def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> ComparisonReport:
+def compare_datasets(
+    runs: Sequence[Path],
+    settings: CompareSettings,
+    *,
+    datasets: Sequence[str] = (),
+    output: Path | None = None,
+    stream: TextIO | None = None,
+) -> ComparisonReport:
     """Train and ask a model for each dataset and seed; write what came out, and give it.
+
+    Args:
+        runs: folders of runs.
+        settings: what each model reads, and how many there are.
+        datasets: names; all of every run if there are none.
+        output: folder of the results; None is a folder of the first run.
+        stream: where progress is shown.
 
     Raises:
         ConfigError: no such run or dataset, nothing to compare, or no document held out by all runs.
         DataError: files that are not what was committed.
     """
-    if request.output is not None:
-        require_local(request.output, "--output")
-    folders = sorted(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in request.folders))
-    chosen = chosen_datasets(folders, request.datasets)
-    runs = [_open_run(folder, name) for folder, name in zip(folders, run_names(folders), strict=True)]
-    texts = choose_texts([run.texts for run in runs], most=request.settings.documents)
-    for run in runs:
+    if output is not None:
+        require_local(output, "--output")
+    folders = sorted({require_local(folder, "DIR").resolve() for folder in runs})
+    chosen = chosen_datasets(folders, datasets)
+    opened = [_open_run(folder, name) for folder, name in zip(folders, run_names(folders), strict=True)]
+    texts = choose_texts([run.texts for run in opened], most=settings.documents)
+    for run in opened:
         if not run.texts.heldout:
             raise ConfigError(no_rows(run.folder, SPLITS[1]))
     if not texts.fresh:
@@ -130,19 +133,19 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
             "no document is held out by every run, of at least 8 tokens and like no document of"
             " training: set validation.fraction, the same sources and the same seed in all run files"
         )
-    folder = request.output or folders[0] / FOLDER
+    folder = output or folders[0] / FOLDER
     with making(folder, "--output"):  # before hours of training, not after
         make_folder(folder.absolute())
     progress = Progress(None, stream)
     records: list[ComparedContent] = []
-    for run in runs:
+    for run in opened:
         for name in chosen[run.folder]:
-            shown = name if len(runs) == 1 else f"{run.name}/{name}"
-            batch = progress.start("compare", shown, total=request.settings.seeds)
-            records.append(_measured(run, name, shown, texts, request.settings, batch))
+            shown = name if len(opened) == 1 else f"{run.name}/{name}"
+            batch = progress.start("compare", shown, total=settings.seeds)
+            records.append(_measured(run, name, shown, texts, settings, batch))
             batch.end()
     progress.close()
-    report = _report(request, runs, texts, records)
+    report = _report(settings, opened, texts, records)
     with disk_faults(folder):
         _write(folder, report)
     return {**report, "output": str(folder)}
@@ -275,13 +278,13 @@ def _means(models: Sequence[ModelContent]) -> dict[str, MeanContent | None]:
 
 
 def _report(
-    request: CompareRequest, runs: Sequence[_Run], texts: Chosen, records: Sequence[ComparedContent]
+    settings: CompareSettings, runs: Sequence[_Run], texts: Chosen, records: Sequence[ComparedContent]
 ) -> ComparisonReport:
     """Return what came out, with what all models have in common."""
     classes = _classes(runs[0], texts)
     return {
         "format_version": 1,
-        "settings": request.settings.model_dump(),
+        "settings": settings.model_dump(),
         "runs": {run.name: str(run.folder) for run in runs},
         "texts": {kind: len(names) for kind, names in asdict(texts).items()},
         "classes": None if classes is None else list(classes.names),

@@ -37,27 +37,28 @@ def export(  # noqa: PLR0913  # one parameter an option
 ) -> None:
     """Write a dataset, stages or the kept texts in the files of a trainer; run again to resume."""
     from pipeline.commands.api import no_format, only_dataset, refuse_with_texts
-    from pipeline.tools.export import api as api_exports
+    from pipeline.tools.export import dataset, stages
     from pipeline.tools.export.terminal import print_export, print_stages
+    from pipeline.tools.export.texts import export_texts
     from stages.export.texts import TEXT_FORMATS
 
     if format_ is None:
         raise no_format()
     if format_ in TEXT_FORMATS:
         refuse_with_texts(format_, dataset=datasets, split=split, epoch=epoch, columns=columns)
-        texts = api_exports.export_texts(folder, format_, to, stream=progress(quiet=quiet))
+        texts = export_texts(folder, format_, to, stream=progress(quiet=quiet))
         print_export(texts, as_json=as_json)
         return
     names = datasets or [only_dataset(folder)]
     chosen = tuple(name.strip() for name in columns.split(",") if name.strip())
     shown = progress(quiet=quiet)
     if len(names) > 1:
-        staged = api_exports.export_stages(
+        staged = stages.export_stages(
             folder, names, format_, to, split=split, epoch=epoch, columns=chosen, stream=shown
         )
         print_stages(staged, as_json=as_json)
         return
-    written = api_exports.export(
+    written = dataset.export(
         folder, names[0], format_, to, split=split, epoch=epoch, columns=chosen, stream=shown
     )
     print_export(written, as_json=as_json)

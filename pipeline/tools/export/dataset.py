@@ -14,7 +14,6 @@ epoch: not of where it is written, nor of how often it was stopped.
 import difflib
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -23,22 +22,18 @@ from pydantic import BaseModel
 
 from pipeline.planning.outputs import require_local
 from pipeline.run_file.datasets import SPLITS, finished_splits
-from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.folder import (
     HUB_CARD,
-    PARTS,
     ExportPart,
     Identity,
     Summary,
+    exported,
     hub_card,
-    read_summary,
+    names_of,
     refuse_overlap,
-    require_same,
-    require_there,
-    write_whole,
 )
 from pipeline.tools.export.terminal import ExportReport
 from stages.errors import ConfigError, FormatError, VerificationError
@@ -58,20 +53,6 @@ ABOUT = "about"
 """The last part: the tokenizer and the lines to read."""
 
 
-@dataclass(frozen=True)
-class ExportRequest:
-    """What a call of `shardmill export` asks for."""
-
-    folder: Path
-    dataset: str
-    format: str
-    to: Path
-    split: str | None = None
-    epoch: int = 0
-    columns: tuple[str, ...] = ()
-    """Of rows; if empty, those that the format writes by default."""
-
-
 class KeptVerdict(BaseModel):
     """What an export asks of `verify`; there is more in it."""
 
@@ -80,39 +61,53 @@ class KeptVerdict(BaseModel):
     """Of each split that was checked."""
 
 
-def export_dataset(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
-    """Export a dataset, or go on with it; give what was written and how it is read.
+def export(  # noqa: PLR0913  # one parameter an option
+    folder: str | Path,
+    dataset: str,
+    format: str,  # noqa: A002  # as the command has it
+    to: str | Path,
+    *,
+    split: str | None = None,
+    epoch: int = 0,
+    columns: Sequence[str] = (),
+    stream: TextIO | None = None,
+) -> ExportReport:
+    """Write a dataset in the files of another trainer, and return what was written and how it is read.
+
+    Args:
+        folder: of the run.
+        dataset: its name.
+        format: one of docs/exports.md.
+        to: folder of the export.
+        split: one split; None exports all.
+        epoch: the epoch that rows are drawn for.
+        columns: the columns of rows to write; without it, those that the format chooses.
+        stream: where progress is shown.
 
     Raises:
-        ConfigError: no such format, dataset or split, one that the format cannot hold, a target that
-            holds something else or lies in the run, or a file that cannot be read or written.
-        FormatError: the dataset or the export was damaged.
-        Stopped: by a signal, by a full disk, or because another process is at it.
+        ShardmillError: the format cannot hold the dataset, or it has not passed verify.
     """
-    with disk_faults(request.to):
-        return _export(request, stream=stream)
-
-
-def _export(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
-    """Export a dataset; what the disk refuses is raised as it comes."""
-    format_ = find_format(request.format)
-    require_local(request.folder, "DIR")
-    require_local(request.to, "--to")
-    refuse_overlap(request.to, request.folder)
-    sources = checked_sources(request, format_)
-    identity = _identity(request, format_, sources)
-    summary = read_summary(request.to)
-    already = summary is not None
-    if summary is None:
-        read_tokenizer(sources[0])
-        parts = _parts(format_, sources, request.folder)
-        summary = write_whole(request.to, identity, parts, stream=stream)
-    else:
-        require_same(request.to, summary.identity, identity)
-        require_there(request.to, summary)
-    for name in (PARTS, LOCK):
-        (request.to / name).unlink(missing_ok=True)
-    return _report(request, format_, sources, summary, already=already)
+    folder, to = require_local(Path(folder), "folder"), require_local(Path(to), "folder")
+    with disk_faults(to):
+        format_ = find_format(format)
+        refuse_overlap(to, folder)
+        sources = checked_sources(folder, dataset, format_, split=split, epoch=epoch, columns=columns)
+        identity = _identity(format_, sources, dataset=dataset, epoch=epoch)
+        summary, already = exported(to, identity, _parts(format_, sources, folder), stream=stream)
+        return {
+            "dataset": dataset,
+            "format": format_.name,
+            "client": format_.client,
+            "to": str(to),
+            "already": already,
+            "epoch": epoch if format_.holds is Holds.ROWS else None,
+            "splits": {one.split: one.manifest.model_dump(mode="json")["totals"] for one in sources},
+            "contents": list(contents(format_, sources)),
+            "bytes": sum(file.bytes for file in summary.files.values()),
+            "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
+            "read": format_.read(sources, str(to)),
+            "notes": [*_notes(format_, sources, to, summary), *_left_out(folder)],
+        }
 
 
 def find_format(name: str) -> Format:
@@ -128,7 +123,15 @@ def find_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def checked_sources(request: ExportRequest, format_: Format) -> list[ExportSource]:
+def checked_sources(  # what `export` takes
+    folder: Path,
+    dataset: str,
+    format_: Format,
+    *,
+    split: str | None,
+    epoch: int,
+    columns: Sequence[str],
+) -> list[ExportSource]:
     """Return the splits that are asked for, all of which the format can hold.
 
     Raises:
@@ -136,37 +139,38 @@ def checked_sources(request: ExportRequest, format_: Format) -> list[ExportSourc
         FormatError: the dataset was damaged.
         VerificationError: it failed its checks.
     """
-    sources = [format_.select(source, request.columns) for source in _open(request, format_)]
+    if format_.holds is Holds.DOCUMENTS and epoch:
+        raise ConfigError(
+            f"--epoch {epoch}: {format_.name} holds documents, which are the same in every epoch; leave"
+            " --epoch out"
+        )
+    opened = _open(folder, dataset, split=split, epoch=epoch)
+    sources = [format_.select(source, names_of(columns)) for source in opened]
     for source in sources:
-        _require_verified(request, source)
+        _require_verified(folder, dataset, source)
         format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
         format_.refuse_loss_mask(source)
         format_.refuse(source)
     return sources
 
 
-def _open(request: ExportRequest, format_: Format) -> list[ExportSource]:
+def _open(folder: Path, dataset: str, *, split: str | None, epoch: int) -> list[ExportSource]:
     """Open the splits that are asked for."""
-    if format_.holds is Holds.DOCUMENTS and request.epoch:
-        raise ConfigError(
-            f"--epoch {request.epoch}: {format_.name} holds documents, which are the same in every"
-            " epoch; leave --epoch out"
-        )
-    run = RunFolder(request.folder)
+    run = RunFolder(folder)
     run.generations()
-    path = run.dataset(request.dataset)
-    splits = (request.split,) if request.split else finished_splits(path) or ("train",)
-    sources = [open_source(path, split=split, epoch=request.epoch) for split in splits]
+    path = run.dataset(dataset)
+    splits = (split,) if split else finished_splits(path) or ("train",)
+    sources = [open_source(path, split=one, epoch=epoch) for one in splits]
     filled = [source for source in sources if source.manifest.totals.rows]
     if not filled:
         raise ConfigError(f"nothing to export: {no_rows(path, splits[0])}")
     return filled
 
 
-def _require_verified(request: ExportRequest, source: ExportSource) -> None:
+def _require_verified(folder: Path, dataset: str, source: ExportSource) -> None:
     """Refuse a dataset that failed its checks."""
-    place = request.folder / "verify" / request.dataset / "verdict.json"
-    again = f"`shardmill verify {request.folder}`"
+    place = folder / "verify" / dataset / "verdict.json"
+    again = f"`shardmill verify {folder}`"
     way_out = f"run {again}, which writes it anew"
     try:
         data = read_bytes(place, way_out=way_out)
@@ -176,17 +180,17 @@ def _require_verified(request: ExportRequest, source: ExportSource) -> None:
     checked = verdict.fingerprints.get(source.split, source.manifest.fingerprint)
     if not verdict.passed and checked == source.manifest.fingerprint:
         raise VerificationError(
-            f"{request.dataset}/{source.split}: failed verify, and {place} says in what; nothing of it"
+            f"{dataset}/{source.split}: failed verify, and {place} says in what; nothing of it"
             f" is exported; run {again} once that is mended"
         )
 
 
-def _identity(request: ExportRequest, format_: Format, sources: Sequence[ExportSource]) -> Identity:
+def _identity(format_: Format, sources: Sequence[ExportSource], *, dataset: str, epoch: int) -> Identity:
     rows = format_.holds is Holds.ROWS
     return Identity(
         format=format_.name,
-        dataset=request.dataset,
-        epoch=request.epoch,
+        dataset=dataset,
+        epoch=epoch,
         columns=tuple(sources[0].columns) if rows else (),
         splits={
             source.split: (source.manifest.fingerprint, *([source.drawn] if rows else []))
@@ -195,16 +199,14 @@ def _identity(request: ExportRequest, format_: Format, sources: Sequence[ExportS
     )
 
 
-def _parts(format_: Format, sources: Sequence[ExportSource], folder: Path) -> list[ExportPart]:
-    """Return the parts in the order in which they are written."""
-    parts: list[ExportPart] = []
+def _parts(format_: Format, sources: Sequence[ExportSource], folder: Path) -> Iterator[ExportPart]:
+    """Yield the parts in the order in which they are written, if the tokenizer is there."""
+    read_tokenizer(sources[0])
     for source in sources:
-        parts += [
-            (f"{source.split}/{shard:05d}", partial(format_.write_part, source, shard))
-            for shard in range(source.num_shards)
-        ]
-        parts.append((f"{source.split}/end", partial(format_.finish, source)))
-    return [*parts, (ABOUT, partial(_write_about, format_, sources, folder))]
+        for shard in range(source.num_shards):
+            yield f"{source.split}/{shard:05d}", partial(format_.write_part, source, shard)
+        yield f"{source.split}/end", partial(format_.finish, source)
+    yield ABOUT, partial(_write_about, format_, sources, folder)
 
 
 def read_tokenizer(source: ExportSource) -> bytes:
@@ -298,40 +300,12 @@ def contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
                 yield f"{split}: 0 rows, so there is no file of it"
 
 
-def _report(
-    request: ExportRequest,
-    format_: Format,
-    sources: Sequence[ExportSource],
-    summary: Summary,
-    *,
-    already: bool,
-) -> ExportReport:
-    """Return what the export holds, and how it is read."""
-    return {
-        "dataset": request.dataset,
-        "format": format_.name,
-        "client": format_.client,
-        "to": str(request.to),
-        "already": already,
-        "epoch": request.epoch if format_.holds is Holds.ROWS else None,
-        "splits": {
-            source.split: source.manifest.model_dump(mode="json")["totals"] for source in sources
-        },
-        "contents": list(contents(format_, sources)),
-        "bytes": sum(file.bytes for file in summary.files.values()),
-        "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-        "read": format_.read(sources, str(request.to)),
-        "notes": [
-            *_objective_note(format_, sources),
-            *format_.notes(sources),
-            *_about_tokenizer(request.to, summary),
-            *_left_out(request.folder),
-        ],
-    }
-
-
-def _about_tokenizer(to: Path, summary: Summary) -> Iterator[str]:
-    """Say how the tokenizer is loaded."""
+def _notes(
+    format_: Format, sources: Sequence[ExportSource], to: Path, summary: Summary
+) -> Iterator[str]:
+    """Say what a user must know of the files."""
+    yield from _objective_note(format_, sources)
+    yield from format_.notes(sources)
     if CARRIED_FILE in summary.files:
         place = quoted(f"{to}/{CARRIED}")
         yield f"The tokenizer, for transformers: AutoTokenizer.from_pretrained({place})"

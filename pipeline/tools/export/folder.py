@@ -23,7 +23,7 @@ TO/export.json            what it holds: every file with its size and SHA-256
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -74,6 +74,11 @@ class Summary(Config):
     identity: Identity
     parts: tuple[str, ...]
     files: dict[str, WrittenFile]
+
+
+def names_of(given: Sequence[str]) -> tuple[str, ...]:
+    """Return names, of which a single one may stand alone."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def overlap(one: Path, other: Path) -> bool:
@@ -229,21 +234,30 @@ ExportPart = tuple[str, partial[None]]
 """The name of a part, and what writes it, given the files."""
 
 
-def write_whole(
-    to: Path, identity: Identity, parts: Sequence[ExportPart], *, stream: TextIO | None
-) -> Summary:
-    """Write all parts beside the target, and give the folder its name.
+def exported(
+    to: Path, identity: Identity, parts: Iterable[ExportPart], *, stream: TextIO | None
+) -> tuple[Summary, bool]:
+    """Return what a finished export holds, and whether it was there; write it, or go on with it, if not.
 
     Raises:
         ConfigError: the target or the folder beside it holds something else.
         FormatError: what an earlier call wrote was damaged.
         Stopped: by a signal, or because another process is at it.
     """
-    with export_folder(to, read_summary) as folder:
-        refuse_strangers(folder)
-        summary = _write_parts(folder, identity, parts, stream=stream)
-        put(folder / SUMMARY, json.dumps(summary.model_dump(mode="json"), indent=1) + "\n")
-    return summary
+    summary = read_summary(to)
+    already = summary is not None
+    if summary is not None:
+        require_same(to, summary.identity, identity)
+        require_there(to, summary)
+    else:
+        every = list(parts)
+        with export_folder(to, read_summary) as folder:
+            refuse_strangers(folder)
+            summary = _write_parts(folder, identity, every, stream=stream)
+            put(folder / SUMMARY, json.dumps(summary.model_dump(mode="json"), indent=1) + "\n")
+    for name in (PARTS, LOCK):
+        (to / name).unlink(missing_ok=True)
+    return summary, already
 
 
 @contextmanager

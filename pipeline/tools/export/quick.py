@@ -23,7 +23,7 @@ from pipeline.session import session
 from pipeline.session.request import RunRequest, generation_requests
 from pipeline.steps.shard.step import SHARD
 from pipeline.system.disk_faults import disk_faults
-from pipeline.tools.export import dataset as export
+from pipeline.tools.export.dataset import export, find_format
 from pipeline.tools.export.folder import (
     read_summary,
     refuse_overlap,
@@ -71,7 +71,7 @@ def quick_export(request: QuickRequest, *, stream: TextIO | None) -> QuickReport
     Raises:
         ShardmillError: as its message says; what is done stays.
     """
-    format_ = export.find_format(request.format)
+    format_ = find_format(request.format)
     _refuse_format(request, format_)
     with disk_faults(request.to):
         finished = _refuse_target(request)
@@ -91,8 +91,7 @@ def quick_export(request: QuickRequest, *, stream: TextIO | None) -> QuickReport
             f"{request.folder}: verify: FAIL: {len(findings):,} findings; the first: {first}; nothing"
             " is exported"
         )
-    asked = export.ExportRequest(request.folder, DATASET, request.format, request.to)
-    exported = export.export_dataset(asked, stream=stream)
+    exported = export(request.folder, DATASET, request.format, request.to, stream=stream)
     return {"work": str(request.folder), "run": report, "export": exported}
 
 

@@ -12,7 +12,7 @@ stages that are whole are left alone. The bytes are a function of the datasets, 
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -24,20 +24,20 @@ from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.dataset import (
     FOLDER,
     READ_ME,
-    ExportRequest,
     checked_sources,
     contents,
-    export_dataset,
+    export,
     find_format,
 )
 from pipeline.tools.export.folder import (
     SUMMARY,
     export_folder,
+    names_of,
     put,
     read_summary,
     refuse_overlap,
 )
-from pipeline.tools.export.terminal import StagesReport
+from pipeline.tools.export.terminal import ExportReport, StagesReport
 from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError
 from stages.export.format import Format, Holds
@@ -47,19 +47,6 @@ from stages.store.folders import entries
 
 STAGES = "stages.json"
 BEGUN = "begun.json"
-
-
-@dataclass(frozen=True)
-class StagesRequest:
-    """What a call of `shardmill export` with several datasets asks for."""
-
-    folder: Path
-    datasets: tuple[str, ...]
-    format: str
-    to: Path
-    split: str | None = None
-    epoch: int = 0
-    columns: tuple[str, ...] = ()
 
 
 class StagesIdentity(Config):
@@ -97,74 +84,88 @@ class StagesSummary(Config):
     stages: tuple[StageEntry, ...]
 
 
-def export_stages(request: StagesRequest, *, stream: TextIO | None) -> StagesReport:
-    """Export datasets as stages, or go on with it; give what was written and how it is used.
+def export_stages(  # noqa: PLR0913  # one parameter an option
+    folder: str | Path,
+    datasets: Sequence[str],
+    format: str,  # noqa: A002  # as the command has it
+    to: str | Path,
+    *,
+    split: str | None = None,
+    epoch: int = 0,
+    columns: Sequence[str] = (),
+    stream: TextIO | None = None,
+) -> StagesReport:
+    """Write datasets as the stages of a curriculum, each as an export of its own in a folder below `to`.
+
+    Args:
+        folder: of the run.
+        datasets: their names, in the order of the stages.
+        format: one of docs/exports.md.
+        to: folder of the export.
+        split: one split; None exports all.
+        epoch: the epoch that rows are drawn for.
+        columns: the columns of rows to write; without it, those that the format chooses.
+        stream: where progress is shown.
 
     Raises:
-        ConfigError: a dataset is named twice, or what `export_dataset` raises for any of them; nothing
-            is written then.
-        FormatError: a dataset or the export was damaged.
-        Stopped: by a signal, by a full disk, or because another process is at it.
+        ShardmillError: the format cannot hold a dataset, or one has not passed verify.
     """
-    with disk_faults(request.to):
-        return _export(request, stream=stream)
+    folder, to = require_local(Path(folder), "folder"), require_local(Path(to), "folder")
+    names, chosen = names_of(datasets), names_of(columns)
+    with disk_faults(to):
+        format_ = find_format(format)
+        refuse_overlap(to, folder)
+        _refuse_names(names)
+        checked = partial(checked_sources, split=split, epoch=epoch, columns=chosen)
+        stages = [ExportedStage(name, checked(folder, name, format_)) for name in names]
+        _refuse_tokenizers(stages)
+        identity = StagesIdentity(format=format, epoch=epoch, columns=chosen, datasets=names)
+        write = partial(export, folder, format=format, split=split, epoch=epoch, columns=chosen)
+        already = _read_summary(to)
+        if already is None:
+            with export_folder(to, _read_summary) as half:
+                _begin(half, identity)
+                for name in names:
+                    write(name, to=half / name, stream=stream)
+                _finish(half, identity, format_, stages)
+        else:
+            _require_same(to, already.identity, identity)
+            _require_stages(to, names)
+        for name in (BEGUN, LOCK):
+            (to / name).unlink(missing_ok=True)
+        exports = [write(name, to=to / name) for name in names]  # all are whole already
+        return _report(format_, to, stages, exports, already=already is not None)
 
 
-def _export(request: StagesRequest, *, stream: TextIO | None) -> StagesReport:
-    format_ = find_format(request.format)
-    require_local(request.folder, "DIR")
-    require_local(request.to, "--to")
-    refuse_overlap(request.to, request.folder)
-    if not request.datasets:
+def _refuse_names(names: Sequence[str]) -> None:
+    """Refuse no dataset at all, and one that is named twice."""
+    if not names:
         raise ConfigError("--dataset: none is named; give one for each stage")
-    twice = sorted({name for name in request.datasets if request.datasets.count(name) > 1})
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"--dataset {twice[0]}: named twice; each stage is a dataset of its own")
-    stages = [ExportedStage(one.dataset, checked_sources(one, format_)) for one in _each(request)]
-    _refuse_tokenizers(stages)
-    identity = StagesIdentity(
-        format=format_.name,
-        epoch=request.epoch,
-        columns=request.columns,
-        datasets=request.datasets,
-    )
-    found = _read_summary(request.to)
-    if found is None:
-        _write_whole(request, identity, format_, stages, stream=stream)
-    else:
-        _require_same(request.to, found.identity, identity)
-        _require_stages(request)
-    for name in (BEGUN, LOCK):
-        (request.to / name).unlink(missing_ok=True)
-    exports = [export_dataset(one, stream=None) for one in _each(request)]  # all are whole already
-    trained = format_.stages(stages, str(request.to))
+
+
+def _report(
+    format_: Format,
+    to: Path,
+    stages: Sequence[ExportedStage],
+    exports: list[ExportReport],
+    *,
+    already: bool,
+) -> StagesReport:
+    """Return what was written, and how it is used."""
+    trained = format_.stages(stages, str(to))
     return {
         "format": format_.name,
         "client": format_.client,
-        "to": str(request.to),
-        "already": found is not None,
+        "to": str(to),
+        "already": already,
         "contents": list(_contents(format_, stages)),
         "stages": exports,
         "notes": list(trained.notes),
         "lines": trained.lines,
     }
-
-
-def _each(request: StagesRequest, to: Path | None = None) -> list[ExportRequest]:
-    """Return the exports of the stages, each in its folder."""
-    root = request.to if to is None else to
-    return [
-        ExportRequest(
-            request.folder,
-            name,
-            request.format,
-            root / name,
-            split=request.split,
-            epoch=request.epoch,
-            columns=request.columns,
-        )
-        for name in request.datasets
-    ]
 
 
 def _refuse_tokenizers(stages: Sequence[ExportedStage]) -> None:
@@ -176,24 +177,6 @@ def _refuse_tokenizers(stages: Sequence[ExportedStage]) -> None:
                 f"--dataset {stage.name}: ids of another tokenizer than those of {first.name}; run"
                 " again, so that both are of one"
             )
-
-
-def _write_whole(
-    request: StagesRequest,
-    identity: StagesIdentity,
-    format_: Format,
-    stages: Sequence[ExportedStage],
-    *,
-    stream: TextIO | None,
-) -> None:
-    """Write all stages beside the target, and give the folder its name."""
-    with export_folder(request.to, _read_summary) as folder:
-        _begin(folder, identity)
-        for one in _each(request, folder):
-            export_dataset(one, stream=stream)
-        text = json.dumps(_summary(identity, stages).model_dump(mode="json"), indent=1) + "\n"
-        put(folder / READ_ME, _read_me(format_, stages))
-        put(folder / STAGES, text)
 
 
 def _begin(folder: Path, identity: StagesIdentity) -> None:
@@ -216,8 +199,11 @@ def _begin(folder: Path, identity: StagesIdentity) -> None:
     sync_path(folder)
 
 
-def _summary(identity: StagesIdentity, stages: Sequence[ExportedStage]) -> StagesSummary:
-    return StagesSummary(
+def _finish(
+    folder: Path, identity: StagesIdentity, format_: Format, stages: Sequence[ExportedStage]
+) -> None:
+    """Write how the trainer goes from stage to stage, and last what the export holds."""
+    summary = StagesSummary(
         identity=identity,
         stages=tuple(
             StageEntry(
@@ -236,6 +222,8 @@ def _summary(identity: StagesIdentity, stages: Sequence[ExportedStage]) -> Stage
             for stage in stages
         ),
     )
+    put(folder / READ_ME, _read_me(format_, stages))
+    put(folder / STAGES, json.dumps(summary.model_dump(mode="json"), indent=1) + "\n")
 
 
 def _contents(format_: Format, stages: Sequence[ExportedStage]) -> Iterator[str]:
@@ -292,13 +280,12 @@ def _said(value: str | int | tuple[str, ...]) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _require_stages(request: StagesRequest) -> None:
+def _require_stages(to: Path, names: Sequence[str]) -> None:
     """Refuse a finished export of which a stage is gone."""
-    for one in _each(request):
-        if read_summary(one.to) is None:
+    for name in names:
+        if read_summary(to / name) is None:
             raise FormatError(
-                f"{one.to / SUMMARY}: gone, but the stage was exported; delete {request.to} and export"
-                " again"
+                f"{to / name / SUMMARY}: gone, but the stage was exported; delete {to} and export again"
             )
 
 

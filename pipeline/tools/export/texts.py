@@ -26,7 +26,6 @@ from pipeline.session.request import RunRequest, generation_requests, scope_of
 from pipeline.session.session import plan_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT
-from pipeline.state.journal import LOCK
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import SelectionRecord, as_kept_by, last_selecting, selecting
@@ -44,19 +43,15 @@ from pipeline.steps.units import (
 )
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.folder import (
-    PARTS,
     ExportPart,
     Identity,
-    read_summary,
+    exported,
     refuse_overlap,
-    require_same,
-    require_there,
-    write_whole,
 )
 from pipeline.tools.export.terminal import ExportReport
 from stages.errors import ConfigError, FormatError
 from stages.export.files import ExportFiles
-from stages.export.texts import FILE_BYTES, TextFormat, as_texts, text_columns
+from stages.export.texts import FILE_BYTES, TEXT_FORMATS, TextFormat, as_texts, text_columns
 from stages.identity import ID_BYTES
 from stages.store.digests import FileDigest, digest_file
 
@@ -66,18 +61,11 @@ _WAY_OUT = "`shardmill verify {folder}` names what is wrong"
 
 
 @dataclass(frozen=True)
-class TextsRequest:
-    """What a call asks for that exports texts."""
-
-    folder: Path
-    format: TextFormat
-    to: Path
-
-
-@dataclass(frozen=True)
 class KeptUnits:
     """The units of a run as its last step of selection left them."""
 
+    folder: Path
+    """Of the run."""
     step: str
     """The name of that step."""
     fingerprint: str
@@ -90,38 +78,40 @@ class KeptUnits:
     """Of the committed files of both steps, by key."""
 
 
-def export_texts(request: TextsRequest, *, stream: TextIO | None) -> ExportReport:
-    """Export the texts that a run kept, or continue to; return what was written and how it is read.
+def export_texts(
+    folder: str | Path,
+    format: str,  # noqa: A002  # as the command has it
+    to: str | Path,
+    *,
+    stream: TextIO | None = None,
+) -> ExportReport:
+    """Write the texts that a run kept, and return what was written and how it is read.
+
+    The run must have got to the end of deduplication; it needs no tokenizer and no dataset.
+
+    Args:
+        folder: of the run.
+        format: "text-parquet" or "text-jsonl".
+        to: folder of the export.
+        stream: where progress is shown.
 
     Raises:
-        ConfigError: the run has not got so far, or the target holds something else.
-        FormatError: the run or the export was damaged.
-        Stopped: by a signal, by a full disk, or because another process is at it.
+        ShardmillError: no such format, or the run has not got so far.
     """
-    with disk_faults(request.to):
-        require_local(request.folder, "DIR")
-        to = require_local(request.to, "--to")
-        refuse_overlap(to, request.folder)
-        run = RunFolder(request.folder)
+    if format not in TEXT_FORMATS:
+        raise ConfigError(f"--format {format}: no format of texts; formats: {', '.join(TEXT_FORMATS)}")
+    format_, run = TEXT_FORMATS[format], RunFolder(require_local(Path(folder), "folder"))
+    to = require_local(Path(to), "folder")
+    with disk_faults(to):
+        refuse_overlap(to, run.path)
         run.generations()
         kept = _kept_units(run)
-        identity = Identity(
-            format=request.format.name, dataset="", epoch=0, splits={"kept": (kept.fingerprint,)}
-        )
-        summary = read_summary(to)
-        already = summary is not None
-        if summary is None:
-            parts = list(_parts(request, kept))
-            summary = write_whole(to, identity, parts, stream=stream)
-        else:
-            require_same(to, summary.identity, identity)
-            require_there(to, summary)
-        for name in (PARTS, LOCK):
-            (to / name).unlink(missing_ok=True)
+        identity = Identity(format=format, dataset="", epoch=0, splits={"kept": (kept.fingerprint,)})
+        summary, already = exported(to, identity, _parts(kept, format_), stream=stream)
         return {
             "dataset": "",
-            "format": request.format.name,
-            "client": request.format.client,
+            "format": format,
+            "client": format_.client,
             "to": str(to),
             "already": already,
             "epoch": None,
@@ -129,8 +119,8 @@ def export_texts(request: TextsRequest, *, stream: TextIO | None) -> ExportRepor
             "contents": [_content(kept)],
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": request.format.read(str(to)),
-            "notes": list(_notes(request.folder)),
+            "read": format_.read(str(to)),
+            "notes": list(_notes(run.path)),
         }
 
 
@@ -143,7 +133,9 @@ def _kept_units(run: RunFolder) -> KeptUnits:
     units = tuple(as_kept_by(unit, last) for unit in units_of(ingest.units))
     size = sum(one["bytes"] for one in selected.languages.values())
     digests = {**run.commits.unchecked(INGEST.name), **run.commits.unchecked(last)}
-    return KeptUnits(last, run.plan.steps[last].fingerprint, selected.kept, size, units, digests)
+    return KeptUnits(
+        run.path, last, run.plan.steps[last].fingerprint, selected.kept, size, units, digests
+    )
 
 
 def _commit(run: RunFolder, step: str) -> Commit:
@@ -157,13 +149,13 @@ def _commit(run: RunFolder, step: str) -> Commit:
     return commit
 
 
-def _parts(request: TextsRequest, kept: KeptUnits) -> Iterator[ExportPart]:
+def _parts(kept: KeptUnits, format_: TextFormat) -> Iterator[ExportPart]:
     """Yield the parts in the order in which they are written: files, then what tells about them."""
     for source, units in groupby(kept.units, key=attrgetter("source")):
         for number, group in enumerate(_files(list(units))):
-            name = f"{source}/{number:05}{request.format.suffix}"
-            yield name, partial(_write_file, request, kept, name, group)
-    yield "about", partial(_write_about, request, kept)
+            name = f"{source}/{number:05}{format_.suffix}"
+            yield name, partial(_write_file, kept, format_, name, group)
+    yield "about", partial(_write_about, kept, format_)
 
 
 def _files(units: Sequence[Unit]) -> Iterator[list[Unit]]:
@@ -180,7 +172,7 @@ def _files(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 
 
 def _write_file(
-    request: TextsRequest, kept: KeptUnits, name: str, units: Sequence[Unit], files: ExportFiles
+    kept: KeptUnits, format_: TextFormat, name: str, units: Sequence[Unit], files: ExportFiles
 ) -> None:
     """Write the kept documents of some units of one source; no file if there are none.
 
@@ -191,24 +183,24 @@ def _write_file(
 
     def counted() -> Iterator[pa.Table]:
         nonlocal written
-        for table in _texts(request.folder, kept, units):
+        for table in _texts(kept, units):
             written += table.num_rows
             yield table
 
     tables = counted()
     first = next(tables, None)
     if first is not None:
-        request.format.write(name, chain([first], tables), files)
-    if written != (masked := sum(_count(request, units))):
+        format_.write(name, chain([first], tables), files)
+    if written != (masked := sum(_count(kept, units))):
         raise FormatError(
-            f"{request.folder}: {written:,} documents were written to {name}, but step {kept.step} kept"
-            f" {masked:,} of its units; {_WAY_OUT.format(folder=request.folder)}"
+            f"{kept.folder}: {written:,} documents were written to {name}, but step {kept.step} kept"
+            f" {masked:,} of its units; {_WAY_OUT.format(folder=kept.folder)}"
         )
 
 
-def _texts(folder: Path, kept: KeptUnits, units: Sequence[Unit]) -> Iterator[pa.Table]:
+def _texts(kept: KeptUnits, units: Sequence[Unit]) -> Iterator[pa.Table]:
     """Yield the kept documents of units, some at a time; their files are what was committed."""
-    workspace = Workspace(folder, folder)
+    workspace = Workspace(kept.folder, kept.folder)
     for unit in units:
         for key in (unit.table, unit.keep, *([unit.cuts] if unit.cut else [])):
             _require_committed(workspace.path(key), kept.digests.get(key))
@@ -229,32 +221,32 @@ def _require_committed(place: Path, digest: FileDigest | None) -> None:
         )
 
 
-def _write_about(request: TextsRequest, kept: KeptUnits, files: ExportFiles) -> None:
-    """Compare the masks, to which each file was held, with the step's record; write how it is read."""
-    masked = sum(_count(request, kept.units))
+def _write_about(kept: KeptUnits, format_: TextFormat, files: ExportFiles) -> None:
+    """Compare the masks, to which each file was held, with the record; write how it is read."""
+    masked = sum(_count(kept, kept.units))
     if masked != kept.documents:
         raise FormatError(
-            f"{request.folder}: the masks of the units keep {masked:,} documents, but step {kept.step}"
-            f" kept {kept.documents:,}; {_WAY_OUT.format(folder=request.folder)}"
+            f"{kept.folder}: the masks of the units keep {masked:,} documents, but step {kept.step}"
+            f" kept {kept.documents:,}; {_WAY_OUT.format(folder=kept.folder)}"
         )
     lines = [
-        f"# Texts for {request.format.client}",
+        f"# Texts for {format_.client}",
         "",
         f"- {_content(kept)}",
-        *(f"- {note}" for note in _notes(request.folder)),
+        *(f"- {note}" for note in _notes(kept.folder)),
         "",
         f"{FOLDER} stands for this folder:",
         "",
         "```python",
-        request.format.read(FOLDER),
+        format_.read(FOLDER),
         "```",
     ]
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
 
 
-def _count(request: TextsRequest, units: Sequence[Unit]) -> Iterator[int]:
+def _count(kept: KeptUnits, units: Sequence[Unit]) -> Iterator[int]:
     """Yield how many documents of each unit its mask keeps."""
-    workspace = Workspace(request.folder, request.folder)
+    workspace = Workspace(kept.folder, kept.folder)
     return (int(kept_mask(workspace, unit).sum()) for unit in units)
 
 

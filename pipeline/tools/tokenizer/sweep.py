@@ -7,7 +7,6 @@ Each tokenizer is the one, byte for byte, that the run would train with these se
 written but the picture and the folder of --save.
 """
 
-import os
 import shutil
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
+from pipeline.commands.api import worker_count
 from pipeline.engine.memory import WorkerResources
 from pipeline.engine.step_run import StepRun
 from pipeline.inputs.balanced_text import resolve_balance
@@ -121,7 +121,7 @@ def sweep_request(
         file=load_run_file(run_file, overrides),
         base=run_file.resolve().parent,
         output=require_local(folder or Path(), "--run"),
-        workers=len(os.sched_getaffinity(0)) if workers is None else workers,
+        workers=worker_count(workers),
     )
     return SweepRequest(run, settings, has_texts=folder is not None)
 

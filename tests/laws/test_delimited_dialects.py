@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.run_file.load import load_run_file
-from pipeline.tools.init.init import InitRequest, init_run_file
+from pipeline.tools.init.init import init
 from stages.columns import Drop
 from stages.errors import DataError
 from stages.reading.columns_seen import ColumnsSeen
@@ -226,7 +226,7 @@ def test_init_writes_what_a_quote_means_where_the_ending_does_not_say_it(
     folder.mkdir()
     (folder / name).write_text(text, encoding="utf-8")
     place = tmp_path / "run.toml"
-    init_run_file(InitRequest(folders=(folder,), output=place))
+    init(folder, place)
     (source,) = load_run_file(place).sources
     assert source.quoting is wanted
     line = [line for line in place.read_text().splitlines() if line.startswith("quoting")]

@@ -8,7 +8,8 @@ from typing import Any
 from pipeline.run_file.load import load_run_file
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.tools.init.init import InitContent, InitRequest, init_run_file
+from pipeline.tools.init import init as initialise
+from pipeline.tools.init.init import InitContent
 
 TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
 
@@ -20,7 +21,7 @@ def lines_of(records: list[Any]) -> str:
 
 def init(web: Path) -> tuple[InitContent, list[dict[str, Any]]]:
     """Write the run file; return what was found, and its sources."""
-    content = init_run_file(InitRequest((web,), web.with_name("run.toml"), replace=True))
+    content = initialise.init(web, web.with_name("run.toml"), replace=True)
     return content, tomllib.loads(web.with_name("run.toml").read_text("utf-8"))["sources"]
 
 

@@ -15,8 +15,9 @@ import zstandard
 from pipeline.run_file.load import load_run_file
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
+from pipeline.tools.init import init as initialise
 from pipeline.tools.init.fields import choose_fields
-from pipeline.tools.init.init import InitContent, InitRequest, init_run_file
+from pipeline.tools.init.init import InitContent
 from stages.errors import ConfigError
 from stages.reading.source_code import CODE_ENDINGS
 from tests.called import called
@@ -133,7 +134,7 @@ OBJECTIVES = {
 def init(folder: Path, *folders: str, **options: Any) -> InitContent:
     """Write `folder`/run.toml for folders in it."""
     paths = tuple(folder / name for name in folders)
-    return init_run_file(InitRequest(paths, folder / "run.toml", **options))
+    return initialise.init(paths, folder / "run.toml", **options)
 
 
 @pytest.fixture(params=FOLDERS)
@@ -270,8 +271,15 @@ def test_people_are_asked_what_is_not_given(tmp_path: Path) -> None:
         asked.append((question.splitlines()[0], likely, choices[:2]))
         return "embedding" if choices else "CC0-1.0"
 
-    request = InitRequest((tmp_path / "mails",), tmp_path / "run.toml")
-    content = init_run_file(request, ask=ask)
+    content = initialise.init_run_file(
+        [tmp_path / "mails"],
+        tmp_path / "run.toml",
+        task=None,
+        tokenizer=None,
+        licence=None,
+        replace=False,
+        ask=ask,
+    )
     assert asked == [
         ("What is the model to be?", "pretrain", ("pretrain", "code")),
         ("Licence of the texts, for the report", "", ()),

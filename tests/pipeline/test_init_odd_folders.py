@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.tools.init import init as initialise
 from pipeline.tools.init.fields import choose_fields
-from pipeline.tools.init.init import InitRequest, init_run_file
 from pipeline.tools.init.records import look_at
 from stages.errors import ConfigError
 from stages.reading.delimited import CSV
@@ -267,9 +267,9 @@ def test_what_is_no_place_for_a_run_file_is_refused(web: Path) -> None:
     (web / "a.txt").write_text(TEXTS[0])
     for replace in (False, True):
         with pytest.raises(ConfigError, match="is a folder; name a file"):
-            init_run_file(InitRequest((web,), web, replace=replace))
+            initialise.init(web, web, replace=replace)
     with pytest.raises(ConfigError, match="no folder is named"):
-        init_run_file(InitRequest((), web / "run.toml"))
+        initialise.init((), web / "run.toml")
 
 
 def test_a_link_to_a_file_that_no_reader_knows_by_its_name_is_read(web: Path) -> None:

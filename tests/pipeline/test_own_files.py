@@ -9,7 +9,7 @@ from pipeline.commands import api
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
-from pipeline.tools.init.init import InitRequest, init_run_file
+from pipeline.tools.init.init import init
 from stages.errors import ConfigError
 
 TEXTS = [f"Text {n}: " + f"words of the text {n}, and some more. " * 4 for n in range(40)]
@@ -32,7 +32,7 @@ def request(corpus: Path, until: str) -> RunRequest:
 
 
 def test_a_run_among_its_inputs_goes_on_and_is_no_input_of_itself(corpus: Path) -> None:
-    init_run_file(InitRequest((corpus,), corpus / "run.toml"))
+    init(corpus, corpus / "run.toml")
     patterns = [source.paths for source in load_run_file(corpus / "run.toml").sources]
     assert patterns == [("**/*.jsonl",), ("**/*.md",)]
     first = run_session(request(corpus, "ingest"), stream=None)
@@ -45,10 +45,10 @@ def test_a_run_among_its_inputs_goes_on_and_is_no_input_of_itself(corpus: Path) 
 
 
 def test_init_takes_no_run_and_no_trial_for_a_corpus(corpus: Path) -> None:
-    before = init_run_file(InitRequest((corpus,), corpus / "run.toml"))
+    before = init(corpus, corpus / "run.toml")
     api.run(corpus / "run.toml", corpus / "run-output", workers=0, until="ingest", limit=3)
     assert (corpus / "run-output.inputs").is_dir()
-    after = init_run_file(InitRequest((corpus,), corpus / "run.toml", replace=True))
+    after = init(corpus, corpus / "run.toml", replace=True)
     assert after["sources"] == before["sources"]
     left = {one["why"]: one["files"] for one in after["left_out"]}
     assert left["in the folder of a run, which wrote it"] > 10
@@ -56,7 +56,7 @@ def test_init_takes_no_run_and_no_trial_for_a_corpus(corpus: Path) -> None:
     report = run_session(RunRequest(run, corpus, corpus / "other", 0, until="ingest"), stream=None)
     assert report["documents"]["read"] == 2 * len(TEXTS)
     with pytest.raises(ConfigError, match="in the folder of a run"):
-        init_run_file(InitRequest((corpus / "run-output",), corpus / "x.toml"))
+        init(corpus / "run-output", corpus / "x.toml")
 
 
 @pytest.mark.parametrize("name", [".", "odd [1] *"])
@@ -65,7 +65,7 @@ def test_a_trial_may_have_a_folder_of_any_name(
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    init_run_file(InitRequest((corpus,), corpus / "run.toml"))
+    init(corpus, corpus / "run.toml")
     for _ in range(2):
         report = api.run(corpus / "run.toml", name, workers=0, until="ingest", limit=3)
         assert report["documents"]["read"] == 6

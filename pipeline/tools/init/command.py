@@ -32,11 +32,13 @@ def init(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a run file for folders of texts, with its reasons."""
-    from pipeline.tools.init.init import InitRequest, init_run_file, print_init
+    from pipeline.tools.init.init import init_run_file, print_init
 
-    request = InitRequest(tuple(folders), output, task, tokenizer, licence, replace)
-    asks = sys.stdin.isatty() and sys.stderr.isatty() and not yes and not as_json
-    print_init(init_run_file(request, ask=_ask if asks else None), as_json=as_json)
+    ask = _ask if sys.stdin.isatty() and sys.stderr.isatty() and not yes and not as_json else None
+    written = init_run_file(
+        folders, output, task=task, tokenizer=tokenizer, licence=licence, replace=replace, ask=ask
+    )
+    print_init(written, as_json=as_json)
 
 
 def _ask(question: str, likely: str, choices: tuple[str, ...]) -> str:

@@ -11,7 +11,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TypedDict
@@ -110,62 +109,47 @@ Ask = Callable[[str, str, tuple[str, ...]], str]
 """Asks a question: what is asked, what an empty answer means, and the answers there are (or any)."""
 
 
-@dataclass(frozen=True)
-class InitRequest:
-    """What a call of `shardmill init` asks for."""
-
-    folders: tuple[Path, ...]
-    output: Path = Path("run.toml")
-    task: str | None = None
-    tokenizer: Path | None = None
-    licence: str | None = None
-    replace: bool = False
-
-
-def init_run_file(request: InitRequest, *, ask: Ask | None = None) -> InitContent:
-    """Look at folders, write a run file, and say what was found.
-
-    Args:
-        request: what is asked for.
-        ask: asks people what is not given; without it, what is likely is taken.
-
-    Raises:
-        ConfigError: a folder holds nothing that is read, the run file is there already, or a tokenizer
-            is needed.
-    """
-    output = request.output
-    if not request.folders:
+def init_run_file(
+    folders: Sequence[Path],
+    output: Path,
+    *,
+    task: str | None,
+    tokenizer: Path | None,
+    licence: str | None,
+    replace: bool,
+    ask: Ask | None = None,
+) -> InitContent:
+    """Do what `init` does, and ask people what is not given; without `ask`, take what is likely."""
+    if not folders:
         raise ConfigError("no folder is named; name one or more that hold the texts")
     if output.is_dir():
         raise ConfigError(f"{output}: is a folder; name a file, such as {output / 'run.toml'}")
-    if output.exists() and not request.replace:
+    if output.exists() and not replace:
         raise ConfigError(f"{output}: is there already; choose another --output, or give --replace")
     if not output.parent.is_dir():
         raise ConfigError(f"{output}: there is no folder {output.parent}; make it, or choose another")
-    draft = draft_sources(request.folders)
-    task = _task(request, draft, ask)
-    tokenizer = _tokenizer(request, task, ask)
-    licence = request.licence
+    draft = draft_sources(folders)
+    chosen = _task(task, draft, ask)
+    model = _tokenizer(tokenizer, chosen, ask)
     if licence is None and ask is not None:
         licence = ask("Licence of the texts, for the report", "", ())
-    plan = TASKS[task]
+    plan = TASKS[chosen]
     defaults = defaults_for(draft, shortest_row=plan.shortest_row, longest_row=plan.longest_row)
     text = run_file_text(
         draft,
         plan,
         defaults,
-        name=_run_name(request.folders[0]),
+        name=_run_name(folders[0]),
         base=output.parent,
-        tokenizer=tokenizer,
+        tokenizer=None if model is None else os.path.relpath(model.resolve(), output.parent.resolve()),
         licence=licence or None,
     )
     _write(text, output)
-    return _content(request, draft, task, defaults)
+    return _content(output, draft, chosen, defaults)
 
 
-def _task(request: InitRequest, draft: Draft, ask: Ask | None) -> ModelTask:
+def _task(given: str | None, draft: Draft, ask: Ask | None) -> ModelTask:
     likely = likely_task(draft)
-    given = request.task
     names = tuple(task.value for task in ModelTask)
     if given is None and ask is not None:
         said = "\n".join(f"  {task.value:10} {TASKS[task].said}" for task in ModelTask)
@@ -184,9 +168,8 @@ def _task(request: InitRequest, draft: Draft, ask: Ask | None) -> ModelTask:
     return task
 
 
-def _tokenizer(request: InitRequest, task: ModelTask, ask: Ask | None) -> str | None:
-    """Return the path of the existing tokenizer as the run file names it; None trains one."""
-    path = request.tokenizer
+def _tokenizer(path: Path | None, task: ModelTask, ask: Ask | None) -> Path | None:
+    """Return the path of the existing tokenizer; None trains one."""
     if path is None and TASKS[task].needs_tokenizer:
         if ask is not None:
             path = Path(ask("Path of the model's tokenizer (tokenizer.json, or a .model)", "", ()))
@@ -195,11 +178,9 @@ def _tokenizer(request: InitRequest, task: ModelTask, ask: Ask | None) -> str | 
                 f"--task {task}: the model's own tokenizer is needed; give --tokenizer FILE, a"
                 " tokenizer.json or a SentencePiece .model"
             )
-    if path is None:
-        return None
-    if not path.exists():
+    if path is not None and not path.exists():
         raise ConfigError(f"--tokenizer {path}: no such file")
-    return Path(os.path.relpath(path.resolve(), request.output.parent.resolve())).as_posix()
+    return path
 
 
 def _run_name(folder: Path) -> str:
@@ -241,7 +222,7 @@ def _umask() -> int:
     return mask
 
 
-def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defaults) -> InitContent:
+def _content(output: Path, draft: Draft, task: ModelTask, defaults: Defaults) -> InitContent:
     sources: list[InitSource] = [
         {
             "name": source.name,
@@ -259,7 +240,7 @@ def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defa
         for source in draft.sources
     ]
     return {
-        "run_file": str(request.output),
+        "run_file": str(output),
         "sources": sources,
         "left_out": [
             {"why": why, "files": count, "example": example} for why, count, example in draft.left_out
@@ -267,7 +248,7 @@ def _content(request: InitRequest, draft: Draft, task: ModelTask, defaults: Defa
         "task": task.value,
         "reason": TASKS[task].reason,
         "tokens": round(defaults.tokens),
-        "output": f"{request.output.stem}-output",
+        "output": f"{output.stem}-output",
     }
 
 
@@ -293,7 +274,8 @@ def init(
     Raises:
         ShardmillError: nothing there can be read, the run file is there, or a tokenizer is needed.
     """
-    given = (folders,) if isinstance(folders, str | Path) else tuple(folders)
+    places = [Path(one) for one in ([folders] if isinstance(folders, str | Path) else folders)]
     model = None if tokenizer is None else Path(tokenizer)
-    places = tuple(map(Path, given))
-    return init_run_file(InitRequest(places, Path(output), task, model, licence, replace))
+    return init_run_file(
+        places, Path(output), task=task, tokenizer=model, licence=licence, replace=replace
+    )

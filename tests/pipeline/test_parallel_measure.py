@@ -35,7 +35,7 @@ from pipeline.steps.tokenizer.limits import (
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.steps.tokenizer.parallel import PARITY, ParallelRecord
 from pipeline.steps.tokenizer.training import TokenizerRecord
-from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers
+from pipeline.tools.tokenizer.compare import compare_tokenizers
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError, FormatError, ShardmillError, VerificationError
 from stages.tokenizer.fairness import TextCounter
@@ -111,7 +111,7 @@ def test_a_run_measures_as_compare_does_stops_at_a_limit_and_goes_on(place: Path
     assert not (place / "run" / "tokens").exists()
     found = json.loads((place / "run" / PARITY).read_text())
     paths = (f"run={place / 'gpt2.json'}", f"bert={place / 'bert.json'}")
-    compared = compare_tokenizers(TokenizersRequest(paths, parallel=place / "parallel"))["parallel"]
+    compared = compare_tokenizers(paths, parallel=place / "parallel")["parallel"]
     assert compared is not None
     assert all(found[key] == compared[key] for key in ("languages", "total", "sentences", "left_out"))
     assert str(place) not in (place / "run" / PARITY).read_text()

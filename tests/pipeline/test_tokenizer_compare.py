@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Library
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers
+from pipeline.tools.tokenizer.compare import compare_tokenizers
 from stages.errors import ConfigError, DataError, FormatError
 from tests.stages.tokenizer.existing_files import data_of
 
@@ -88,7 +88,7 @@ def test_tables_and_picture_show_every_language_and_tokenizer(place: Path) -> No
 
 
 def test_the_bundled_declarations_are_compared_part_by_part(place: Path) -> None:
-    found = compare_tokenizers(TokenizersRequest((str(place / "gpt2"),)))["parallel"]
+    found = compare_tokenizers([str(place / "gpt2")])["parallel"]
     assert found is not None
     assert (found["unit"], found["sentences"], found["left_out"]) == ("declaration part", 3, 0)
     assert len(found["languages"]) == 62
@@ -104,7 +104,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(place: Path) -> None:
 
     def refused(kind: type[Exception], match: str, *models: str, **options: Path | str) -> None:
         with pytest.raises(kind, match=match):
-            compare_tokenizers(TokenizersRequest(models or (model,), **options))  # type: ignore[arg-type]
+            compare_tokenizers(models or (model,), **options)  # type: ignore[arg-type]
 
     refused(ConfigError, "MODEL .*none.json: no such file", str(place / "none.json"))
     refused(ConfigError, "this folder has no tokenizer.model or tokenizer.json", str(place / "empty"))

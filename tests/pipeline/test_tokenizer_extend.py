@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.tools.tokenizer.extend import ExtendRequest, extend_tokenizer
+from pipeline.tools.tokenizer.extend import extend_tokenizer
 from stages.errors import ConfigError
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.roles import SpecialPieces, find_roles
@@ -100,9 +100,10 @@ def test_tables_show_new_text_and_old_text(place: Path) -> None:
 def test_what_cannot_be_done_is_refused(
     place: Path, output: str, text: str, language: str, message: str
 ) -> None:
-    model, old = place / "old.model", (place / "old",)
-    request = ExtendRequest(model, (place / text,), 50, place / output, (language,), old)
+    model, old = place / "old.model", [place / "old"]
     with pytest.raises(ConfigError, match=message):
-        extend_tokenizer(request)
+        extend_tokenizer(
+            model, [place / text], pieces=50, output=place / output, languages=[language], old_text=old
+        )
     assert model.read_bytes() == data_of("llama-model")
     assert [path.name for path in place.glob("*.*")] == ["old.model"]

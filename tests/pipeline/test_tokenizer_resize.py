@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 from pipeline import cli
 from pipeline.state.written_whole import locked
 from pipeline.tools.tokenizer import checkpoints
-from pipeline.tools.tokenizer.resize import ResizeRequest, model_file, resize_checkpoint
+from pipeline.tools.tokenizer.resize import model_file, resize_checkpoint
+from pipeline.tools.tokenizer.resize_tables import Resizing
 from pipeline.tools.tokenizer.step_zero import StepZero
 from stages.errors import ConfigError, DataError, FormatError, Stopped
 from stages.resize.row_method import RowMethod
@@ -37,11 +38,13 @@ def called(place: Path, checkpoint: str, *options: object) -> Result:
     return CliRunner().invoke(cli.app, list(map(str, words)), env={"COLUMNS": "200"})
 
 
-def request(
+def resize(
     place: Path, checkpoint: str, *, output: str = "out", texts: tuple[Path, ...] = ()
-) -> ResizeRequest:
-    paths = (place / checkpoint, place / "old", place / "new", place / output)
-    return ResizeRequest(*paths, RowMethod.MEAN, texts=texts)
+) -> Resizing:
+    old, new = place / "old", place / "new"
+    return resize_checkpoint(
+        place / checkpoint, place / output, old=old, new=new, method=RowMethod.MEAN, texts=texts
+    )
 
 
 def llama(place: Path, *, tied: bool, dtype: torch.dtype = torch.float32, shard: str = "5GB") -> None:
@@ -184,7 +187,7 @@ def test_a_byte_level_file_extends_a_padded_state_dict(place: Path) -> None:
 
 def test_an_output_is_whole_or_not_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     llama(place, tied=False, shard="30KB")
-    whole = resize_checkpoint(request(place, "model"))
+    whole = resize(place, "model")
     (place / "out").rename(place / "expected")
     calls: list[str] = []
 
@@ -195,13 +198,13 @@ def test_an_output_is_whole_or_not_there(place: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(checkpoints, "sync_path", killed)
     with pytest.raises(KeyboardInterrupt):
-        resize_checkpoint(request(place, "model"))
+        resize(place, "model")
     monkeypatch.undo()
     assert len(calls) == 2
     assert not (place / "out").exists()
     (place / "out.partial").mkdir(exist_ok=True)  # as SIGKILL would leave it
     (place / "out.partial" / "config.json").write_text("{", encoding="utf-8")
-    assert resize_checkpoint(request(place, "model")) == whole
+    assert resize(place, "model") == whole
     names = sorted(path.name for path in (place / "out").iterdir())
     assert names == sorted(path.name for path in (place / "expected").iterdir())
     for name in names:
@@ -216,11 +219,11 @@ def test_what_is_not_ours_is_never_overwritten(place: Path) -> None:
         (place / name / "mine").write_text("mine", encoding="utf-8")
         for checkpoint in ("x.pt", "model"):
             with pytest.raises(ConfigError, match=r"is there|is no file|is not ours"):
-                resize_checkpoint(request(place, checkpoint))
+                resize(place, checkpoint)
         assert (place / name / "mine").read_text(encoding="utf-8") == "mine"
         (place / name).rename(place / f"moved-{name}")
     with pytest.raises(ConfigError, match=r"--output .*inside: lies in CHECKPOINT"):
-        resize_checkpoint(request(place, "model", output="model/inside"))
+        resize(place, "model", output="model/inside")
 
 
 def test_a_second_process_is_refused(place: Path) -> None:
@@ -230,7 +233,7 @@ def test_a_second_process_is_refused(place: Path) -> None:
         locked(place / "out.partial"),
         pytest.raises(Stopped, match="another process writes it"),
     ):
-        resize_checkpoint(request(place, "x.pt"))
+        resize(place, "x.pt")
 
 
 def changed_json(place: Path, **changes: object) -> None:
@@ -249,7 +252,7 @@ def test_folders_that_are_not_what_they_must_be_are_refused(place: Path) -> None
 
     def refused(kind: type[Exception], message: str, texts: tuple[Path, ...] = ()) -> None:
         with pytest.raises(kind, match=message):
-            resize_checkpoint(request(place, "model", texts=texts))
+            resize(place, "model", texts=texts)
         for path, content in kept.items():
             path.write_bytes(content)
 
@@ -271,10 +274,10 @@ def test_folders_that_are_not_what_they_must_be_are_refused(place: Path) -> None
     refused(FormatError, "is in model-00001-of-.*safetensors and in twice.safetensors")
     index.unlink()
     with pytest.raises(ConfigError, match=r"has none of model\.safetensors"):
-        resize_checkpoint(request(place, "model"))
+        resize(place, "model")
     (model / "config.json").unlink()
     with pytest.raises(ConfigError, match=r"has no config\.json"):
-        resize_checkpoint(request(place, "model"))
+        resize(place, "model")
     assert not (place / "out").exists()
     assert not (place / "out.partial").exists()
 
@@ -283,20 +286,20 @@ def test_files_that_cannot_be_resized_are_refused(place: Path) -> None:
     weight = torch.randn(SIZE, CHANNELS)
     torch.save({"wte.weight": weight}, place / "x.pt")
     with pytest.raises(ConfigError, match=r"CHECKPOINT .*gone: no such file"):
-        resize_checkpoint(request(place, "gone"))
+        resize(place, "gone")
     with pytest.raises(ConfigError, match="--text: losses need the model"):
-        resize_checkpoint(request(place, "x.pt", texts=(place / "old",)))
+        resize(place, "x.pt", texts=(place / "old",))
     with pytest.raises(ConfigError, match=r"--output .*: there is no folder"):
-        resize_checkpoint(request(place, "x.pt", output="nowhere/out"))
+        resize(place, "x.pt", output="nowhere/out")
     with pytest.raises(FormatError, match=r"old: (neither a torch file nor|not a) safetensors"):
-        resize_checkpoint(request(place, "old"))
+        resize(place, "old")
     weight[3, 3] = torch.inf
     torch.save({"wte.weight": weight}, place / "x.pt")
     with pytest.raises(DataError, match=r"x.pt: wte.weight: its rows hold NaN or infinity"):
-        resize_checkpoint(request(place, "x.pt"))
+        resize(place, "x.pt")
     (place / "new").write_bytes((place / "old").read_bytes())
     with pytest.raises(ConfigError, match="--new: has no id that --old lacks"):
-        resize_checkpoint(request(place, "x.pt"))
+        resize(place, "x.pt")
     assert not (place / "out").exists()
 
 

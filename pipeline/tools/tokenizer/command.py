@@ -117,10 +117,12 @@ def compare_tokenizers(  # one parameter an option
     Parity is the tokens of a language divided by those of --reference for the same sentences. Without
     --parallel and --text, the text is the bundled Universal Declaration of Human Rights.
     """
-    from pipeline.tools.tokenizer.compare import TokenizersRequest, compare_tokenizers, print_tokenizers
+    from pipeline.tools.tokenizer.compare import compare_tokenizers, print_tokenizers
 
-    request = TokenizersRequest(tuple(models), parallel, reference, text, picture)
-    print_tokenizers(compare_tokenizers(request), as_json=as_json)
+    compared = compare_tokenizers(
+        models, parallel=parallel, reference=reference, text=text, picture=picture
+    )
+    print_tokenizers(compared, as_json=as_json)
 
 
 @tokenizer_app.command("verify", epilog=examples_of("tokenizer verify"))
@@ -263,20 +265,20 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
 
     Every old id keeps its piece. `tokenizer resize` gives the model rows for the new ids.
     """
-    from pipeline.tools.tokenizer.extend import ExtendRequest, extend_tokenizer
+    from pipeline.tools.tokenizer.extend import extend_tokenizer
     from pipeline.tools.tokenizer.extension_measures import print_extension
 
-    request = ExtendRequest(
+    extended = extend_tokenizer(
         model,
-        tuple(text),
-        pieces,
-        output,
-        languages=tuple(language or ()),
-        old_text=tuple(old_text or ()),
+        text,
+        pieces=pieces,
+        output=output,
+        languages=language or (),
+        old_text=old_text or (),
         max_drift=max_drift,
-        special=tuple(special or ()),
+        special=special or (),
     )
-    print_extension(extend_tokenizer(request), as_json=as_json)
+    print_extension(extended, as_json=as_json)
 
 
 @tokenizer_app.command("resize", epilog=examples_of("tokenizer resize"))
@@ -320,21 +322,21 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
     The embeddings, the head and its bias get a row for each id that --new has and --old has not. Old
     rows keep their bytes. The checkpoint itself is not changed.
     """
-    from pipeline.tools.tokenizer.resize import ResizeRequest, resize_checkpoint
+    from pipeline.tools.tokenizer.resize import resize_checkpoint
     from pipeline.tools.tokenizer.resize_tables import print_resizing
 
-    request = ResizeRequest(
+    resizing = resize_checkpoint(
         checkpoint,
-        old,
-        new,
         output,
-        rows,
+        old=old,
+        new=new,
+        method=rows,
         multiple_of=multiple_of,
         seed=seed,
-        tensors=tuple(tensor or ()),
-        texts=tuple(text or ()),
+        tensors=tensor or (),
+        texts=text or (),
     )
-    print_resizing(resize_checkpoint(request), as_json=as_json)
+    print_resizing(resizing, as_json=as_json)
 
 
 @tokenizer_app.command("export", epilog=examples_of("tokenizer export"))

@@ -11,7 +11,6 @@ Tokenizers side by side, as tables for people: a measure a table, a language a r
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.inputs.languages import (
@@ -43,31 +42,33 @@ from stages.tokenizer.parity import (
 from stages.tokenizer.roles import SpecialPieces, find_roles
 
 
-@dataclass(frozen=True)
-class TokenizersRequest:
-    """What a call of `shardmill tokenizer compare` asks for."""
-
-    models: tuple[str, ...]
-    """Files, folders, or NAME=PATH."""
-    parallel: Path | None = None
-    reference: str = "en"
-    text: Path | None = None
-    picture: Path | None = None
-
-
-def compare_tokenizers(request: TokenizersRequest) -> TokenizerComparison:
+def compare_tokenizers(
+    models: Sequence[str],
+    *,
+    parallel: Path | None = None,
+    reference: str = "en",
+    text: Path | None = None,
+    picture: Path | None = None,
+) -> TokenizerComparison:
     """Count what texts come to under each tokenizer, and draw the picture if it is asked for.
+
+    Args:
+        models: files, folders, or NAME=PATH.
+        parallel: folder of LANG.txt whose lines are the same sentences.
+        reference: the language that others are compared with.
+        text: folder of any texts; without it and `parallel`, the bundled declarations are compared.
+        picture: file of the picture, as SVG.
 
     Raises:
         ConfigError: no such file, folder or reference language, or nothing to compare on.
         DataError: texts that cannot be read, or are not parallel.
         FormatError: a file that is no tokenizer.
     """
-    if request.picture is not None:
-        require_picture(request.picture)
-        if request.text is not None and request.parallel is None:
+    if picture is not None:
+        require_picture(picture)
+        if text is not None and parallel is None:
             raise ConfigError("--picture: shows parity, which needs the same sentences: give --parallel")
-    paths = _named_paths(request.models)
+    paths = _named_paths(models)
     counters, tokenizers = {}, []
     for name, path in paths.items():
         counters[name] = _counter_of(path)
@@ -79,23 +80,24 @@ def compare_tokenizers(request: TokenizersRequest) -> TokenizerComparison:
         tokenizers.append(about)
     comparison: TokenizerComparison = {
         "format_version": 1,
-        "reference": request.reference,
+        "reference": reference,
         "tokenizers": tokenizers,
         "parallel": None,
         "text": None,
     }
-    if request.parallel is not None or request.text is None:
-        comparison["parallel"] = _on_parallel(request, counters)
-    if request.text is not None:
-        comparison["text"] = _on_text(request.text, counters)
-    if request.picture is not None:
-        with disk_faults(request.picture.parent):
-            request.picture.write_text(draw_parity(comparison), encoding="utf-8")
+    if parallel is not None or text is None:
+        comparison["parallel"] = _on_parallel(parallel, reference, counters)
+    if text is not None:
+        comparison["text"] = _on_text(text, counters)
+    if picture is not None:
+        with disk_faults(picture.parent):
+            picture.write_text(draw_parity(comparison), encoding="utf-8")
     return comparison
 
 
-def _on_parallel(request: TokenizersRequest, counters: Mapping[str, TextCounter]) -> ComparedText:
-    folder, reference = request.parallel, request.reference
+def _on_parallel(
+    folder: Path | None, reference: str, counters: Mapping[str, TextCounter]
+) -> ComparedText:
     lines = bundled_declarations() if folder is None else parallel_lines(folder)
     name = BUNDLED if folder is None else f"--parallel {folder}"
     require_reference(lines, reference, name=name)

@@ -10,7 +10,7 @@ What `tokenizer extend` prints: the new pieces, what they save, and what became 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pipeline.inputs.languages import bundled_files, text_files
@@ -35,30 +35,33 @@ from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenize
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.kinds import extendable
 from stages.tokenizer.proof import prove, untouched
-from stages.tokenizer.roles import find_roles, require_roles
+from stages.tokenizer.roles import SpecialPieces, find_roles, require_roles
 
 _ENDINGS = {TokenizerKind.SENTENCEPIECE: ".model", TokenizerKind.HUGGING_FACE: ".json"}
 
 
-@dataclass(frozen=True)
-class ExtendRequest:
-    """What a call of `shardmill tokenizer extend` asks for."""
-
-    model: Path
-    text: tuple[Path, ...]
-    pieces: int
-    output: Path
-    languages: tuple[str, ...] = ()
-    """To learn from; all if none is named."""
-    old_text: tuple[Path, ...] = ()
-    """The bundled corpus if none is named."""
-    max_drift: float = 0.005
-    special: tuple[str, ...] = ()
-    """ROLE=PIECE."""
-
-
-def extend_tokenizer(request: ExtendRequest) -> TokenizerExtension:
+def extend_tokenizer(  # noqa: PLR0913  # one parameter an option
+    model: Path,
+    text: Sequence[Path],
+    *,
+    pieces: int,
+    output: Path,
+    languages: Sequence[str] = (),
+    old_text: Sequence[Path] = (),
+    max_drift: float = 0.005,
+    special: Sequence[str] = (),
+) -> TokenizerExtension:
     """Append pieces to a tokenizer, and write it when it has passed all checks.
+
+    Args:
+        model: a tokenizer's file, or a folder that holds one.
+        text: folders and files of new text.
+        pieces: how many to append.
+        output: the extended tokenizer.
+        languages: of the text to learn from; all if none is named.
+        old_text: text whose tokens should stay; the bundled corpus if none is named.
+        max_drift: share of the tokens of old text that may change.
+        special: special ids that are not found by themselves, as ROLE=PIECE.
 
     Raises:
         ConfigError: no such file, language or kind of tokenizer, or too little text.
@@ -66,51 +69,52 @@ def extend_tokenizer(request: ExtendRequest) -> TokenizerExtension:
         FormatError: a file that is no tokenizer.
         VerificationError: the extended tokenizer failed a check; it is not written.
     """
-    name = f"MODEL {request.model}"
-    (kind, data, _) = read_tokenizer_file(request.model, name, base=Path.cwd()).content
-    _require_output(request, kind)
-    before = _opened(data, kind, request, name=name)
+    name, written = f"MODEL {model}", f"--output {output}"
+    (kind, data, _) = read_tokenizer_file(model, name, base=Path.cwd()).content
+    _require_output(output, model, kind)
+    opened = partial(_opened, kind=kind, special=special_roles(special), model=model)
+    before = opened(data, name=name)
     tokenizer = extendable(data, kind, name=name)
-    files = [file for path in request.text for file in text_files(path, "--text")]
-    old_files = [file for path in request.old_text for file in text_files(path, "--old-text")]
+    files = [file for path in text for file in text_files(path, "--text")]
+    old_files = [file for path in old_text for file in text_files(path, "--old-text")]
     old_files = sorted(set(old_files)) or bundled_files("--old-text")
-    new = read_new_text(files, tokenizer, request.languages)
+    new = read_new_text(files, tokenizer, languages)
     words = [*(own.words for own in new.values()), count_old_words(old_files, tokenizer, new)]
-    extension = tokenizer.extend(words, request.pieces, max_drift=request.max_drift)
-    output = f"--output {request.output}"
-    _require_old_ids(data, extension.data, kind, name=output)
-    both = BeforeAfter(before, _opened(extension.data, kind, request, name=output))
+    extension = tokenizer.extend(words, pieces, max_drift=max_drift)
+    _require_old_ids(data, extension.data, kind, name=written)
+    both = BeforeAfter(before, opened(extension.data, name=written))
     texts = _proved_texts(both.after, extension, new)
-    _prove(both.after, extension, kind, texts, name=output)
+    _prove(both.after, extension, kind, texts, name=written)
     found = measured(both, extension, new, measure_drift(old_files, both, new))
-    with disk_faults(request.output.parent):
-        request.output.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(request.output, extension.data)
+    with disk_faults(output.parent):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(output, extension.data)
     return {
         "format_version": 1,
-        "model": str(request.model),
-        "output": str(request.output),
-        "max_drift": request.max_drift,
-        "old_source": old_source(request.old_text),
+        "model": str(model),
+        "output": str(output),
+        "max_drift": max_drift,
+        "old_source": old_source(old_text),
         "proved_texts": sum(map(len, texts.values())),
         **found,
     }
 
 
-def _require_output(request: ExtendRequest, kind: TokenizerKind) -> None:
-    output = require_local(request.output, "--output")
+def _require_output(output: Path, model: Path, kind: TokenizerKind) -> None:
+    require_local(output, "--output")
     ending = _ENDINGS[kind]
     if output.suffix != ending:
-        raise ConfigError(f"--output {output}: {request.model} is a {kind}; end the name in {ending}")
+        raise ConfigError(f"--output {output}: {model} is a {kind}; end the name in {ending}")
     if output.exists():
         raise ConfigError(f"--output {output}: is there already; name a file that is not")
 
 
-def _opened(data: bytes, kind: TokenizerKind, request: ExtendRequest, *, name: str) -> Tokenizer:
+def _opened(
+    data: bytes, kind: TokenizerKind, special: SpecialPieces, *, model: Path, name: str
+) -> Tokenizer:
     """Return a tokenizer with its special ids, as a run would open it."""
-    special = special_roles(request.special)
-    roles = find_roles(describe(data, kind, name=name), special, name=request.model.name)
-    require_roles(roles, ["eos"], who="tokenizer extend", name=request.model.name)
+    roles = find_roles(describe(data, kind, name=name), special, name=model.name)
+    require_roles(roles, ["eos"], who="tokenizer extend", name=model.name)
     return existing_tokenizer(data, kind, {"pad": roles.ids["eos"], **roles.ids}, name=name)
 
 

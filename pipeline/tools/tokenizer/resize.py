@@ -6,8 +6,7 @@
 Rows of old ids, and all other tensors, are bit for bit as before.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.planning.existing import read_tokenizer_file
@@ -27,25 +26,30 @@ from stages.resize.row_method import RowMethod
 from stages.tokenizer.new_ids import ModelFile, NewIds, find_new_ids
 
 
-@dataclass(frozen=True)
-class ResizeRequest:
-    """What a call of `shardmill tokenizer resize` asks for."""
-
-    checkpoint: Path
-    old: Path
-    new: Path
-    output: Path
-    method: RowMethod
-    multiple_of: int = 1
-    seed: int = 0
-    tensors: tuple[str, ...] = ()
-    """Names of the tensors to resize; by default they are found."""
-    texts: tuple[Path, ...] = ()
-    """On which losses are measured."""
-
-
-def resize_checkpoint(request: ResizeRequest) -> Resizing:
+def resize_checkpoint(  # noqa: PLR0913  # one parameter an option
+    checkpoint: Path,
+    output: Path,
+    *,
+    old: Path,
+    new: Path,
+    method: RowMethod,
+    multiple_of: int = 1,
+    seed: int = 0,
+    tensors: Sequence[str] = (),
+    texts: Sequence[Path] = (),
+) -> Resizing:
     """Write a checkpoint with rows for the ids of an extended tokenizer.
+
+    Args:
+        checkpoint: a file, or a folder of transformers.
+        output: the checkpoint to write.
+        old: the tokenizer of the checkpoint.
+        new: the extended one.
+        method: what the rows of new ids hold.
+        multiple_of: to which the number of rows is padded.
+        seed: of methods that draw.
+        tensors: names of the tensors to resize; by default they are found.
+        texts: files on which losses are measured.
 
     Raises:
         ConfigError: no such file, tokenizers of which the new one does not extend the old one, tensors
@@ -54,40 +58,31 @@ def resize_checkpoint(request: ResizeRequest) -> Resizing:
         DataError: the rows hold what is no number.
         Stopped: by a full disk, or because another process writes the output.
     """
-    require_local(request.checkpoint, "CHECKPOINT")
-    require_local(request.output, "--output")
-    refuse_output(request.output, request.checkpoint)
-    old, new = model_file(request.old, "--old"), model_file(request.new, "--new")
-    ids = find_new_ids(old, new)
-    checkpoint = open_checkpoint(request.checkpoint)
-    texts = _step_zero_texts(request, checkpoint)
+    require_local(checkpoint, "CHECKPOINT")
+    require_local(output, "--output")
+    refuse_output(output, checkpoint)
+    files = model_file(old, "--old"), model_file(new, "--new")
+    ids = find_new_ids(*files)
+    opened = open_checkpoint(checkpoint)
+    measured = _step_zero_texts(texts, opened)
     names = choose_tensors(
-        checkpoint.tensors,
-        old_size=ids.old_size,
-        named=request.tensors,
-        vocab_size=checkpoint.vocab_size,
+        opened.tensors, old_size=ids.old_size, named=tensors, vocab_size=opened.vocab_size
     )
-    growth = _growth(ids, checkpoint.tensors[names[0]].rows, request.multiple_of)
-    changed = _resized(checkpoint, names, growth, request)
-    with disk_faults(request.output.absolute().parent):
-        write_checkpoint(checkpoint, request.output, changed)
-    losses: tuple[TextLoss, ...] = ()
-    if texts:
-        from pipeline.tools.tokenizer.step_zero import StepZero  # noqa: PLC0415  # takes seconds to import
-
-        measure = StepZero(request.checkpoint, request.output, old=old, new=new)
-        losses = tuple(measure.loss(str(path), own) for path, own in texts.items())
+    growth = _growth(ids, opened.tensors[names[0]].rows, multiple_of)
+    changed = _resized(opened, names, growth, method=method, seed=seed)
+    with disk_faults(output.absolute().parent):
+        write_checkpoint(opened, output, changed)
     return Resizing(
-        output=request.output,
-        method=request.method,
-        tensors=_described(checkpoint, names, growth),
+        output=output,
+        method=method,
+        tensors=_described(opened, names, growth),
         old_ids=len(ids.old),
         new_ids=len(ids.new),
         reused=growth.reused,
         padding=growth.padding,
         without_text=sum(not len(written) for written in ids.written),
-        left_out=checkpoint.left_out,
-        texts=losses,
+        left_out=opened.left_out,
+        texts=_losses(measured, checkpoint, output, files),
     )
 
 
@@ -112,7 +107,7 @@ def _growth(ids: NewIds, rows: int, multiple_of: int) -> Growth:
 
 
 def _resized(
-    checkpoint: Checkpoint, names: list[str], growth: Growth, request: ResizeRequest
+    checkpoint: Checkpoint, names: list[str], growth: Growth, *, method: RowMethod, seed: int
 ) -> dict[str, Resized]:
     """Return what each tensor is to hold; tensors that are one get the same rows."""
     streams: dict[str, int] = {}
@@ -124,10 +119,10 @@ def _resized(
             checkpoint.file_of(name).rows(name),
             growth,
             dtype=info.dtype,
-            method=request.method,
-            seed=request.seed,
+            method=method,
+            seed=seed,
             stream=streams.setdefault(storage, len(streams)),
-            name=f"{request.checkpoint}: {name}",
+            name=f"{checkpoint.path}: {name}",
         )
     return found
 
@@ -146,16 +141,28 @@ def _described(checkpoint: Checkpoint, names: list[str], growth: Growth) -> tupl
     )
 
 
-def _step_zero_texts(request: ResizeRequest, checkpoint: Checkpoint) -> Mapping[Path, list[str]]:
+def _step_zero_texts(texts: Sequence[Path], checkpoint: Checkpoint) -> Mapping[Path, list[str]]:
     """Return the texts to measure on; what could keep them from being measured is refused first."""
-    if not request.texts:
+    if not texts:
         return {}
     if checkpoint.config is None:
         raise ConfigError(
             "--text: losses need the model; name a folder of transformers as CHECKPOINT, or measure"
             " them in your trainer"
         )
-    from pipeline.tools.tokenizer.step_zero import require_model, texts_to_measure  # noqa: PLC0415  # as above
+    from pipeline.tools.tokenizer.step_zero import require_model, texts_to_measure  # noqa: PLC0415  # takes seconds to import
 
-    require_model(checkpoint.config, request.checkpoint)
-    return {path: texts_to_measure(path) for path in request.texts}
+    require_model(checkpoint.config, checkpoint.path)
+    return {path: texts_to_measure(path) for path in texts}
+
+
+def _losses(
+    texts: Mapping[Path, list[str]], before: Path, after: Path, files: tuple[ModelFile, ModelFile]
+) -> tuple[TextLoss, ...]:
+    """Return the losses of texts under the checkpoint as it was, and as it is written."""
+    if not texts:
+        return ()
+    from pipeline.tools.tokenizer.step_zero import StepZero  # noqa: PLC0415  # as above
+
+    measure = StepZero(before, after, old=files[0], new=files[1])
+    return tuple(measure.loss(str(path), own) for path, own in texts.items())

@@ -7,7 +7,9 @@ read; what cannot be trained is said; the table, the picture and the kept folder
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -15,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from pipeline import cli
 from pipeline.session.request import RunRequest
-from pipeline.tools.tokenizer.sweep import SweepRequest, SweptSettings, _tokens, sweep_tokenizers
+from pipeline.tools.tokenizer.sweep import SweptSettings, _tokens, sweep_tokenizers
 from pipeline.tools.tokenizer.sweep_tables import SweepContent, draw_sweep, print_sweep
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError
@@ -33,6 +35,8 @@ MODEL = Path("tokenizer/tokenizer.model")
 TRAINED = {"train": {"vocab_size": 2048, "sample_size": "1MiB"}}
 TOO_SMALL = 600
 """Pieces: fewer than the special ids, the bytes and the characters of the sample."""
+Sweep = partial[SweepContent]
+"""Sweeps what most tests do; options may be changed."""
 
 
 @pytest.fixture(scope="module")
@@ -53,20 +57,18 @@ def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def request_of(small_corpus: Path, trained: Path, parallel: Path) -> SweepRequest:
-    """Return a request for sizes and alphas, the run's own among them, and a size that is too small."""
+def sweep(small_corpus: Path, trained: Path, parallel: Path) -> Sweep:
+    """Sweep sizes and alphas, the run's own among them, and a size that is too small."""
     run = RunRequest(small_run(tokenizer=TRAINED), small_corpus, trained, 0)
     settings = SweptSettings(sizes=(2048, TOO_SMALL), alphas=(1, 0.3))
-    return SweepRequest(run, settings, has_texts=True, parallel=parallel)
+    return partial(sweep_tokenizers, run=run, settings=settings, has_texts=True, parallel=parallel)
 
 
 @pytest.fixture(scope="module")
-def swept(
-    request_of: SweepRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[SweepContent, Path]:
+def swept(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepContent, Path]:
     """Return what a sweep found, and the folder where its tokenizers were kept."""
     folder = tmp_path_factory.mktemp("kept") / "tokenizers"
-    return sweep_tokenizers(replace(request_of, save=folder), stream=None), folder
+    return sweep(save=folder), folder
 
 
 def test_the_tokenizer_of_the_runs_own_settings_is_the_runs(
@@ -107,7 +109,7 @@ def test_tokens_are_those_of_the_library(swept: tuple[SweepContent, Path]) -> No
 
 
 def test_a_size_that_cannot_be_trained_is_said(
-    swept: tuple[SweepContent, Path], request_of: SweepRequest, capsys: pytest.CaptureFixture[str]
+    swept: tuple[SweepContent, Path], sweep: Sweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found, _ = swept
     assert [(one["vocab_size"], one["alpha"]) for one in found["refused"]] == [
@@ -120,24 +122,21 @@ def test_a_size_that_cannot_be_trained_is_said(
     assert "vocab_size = 2048\nalpha = " in printed
     print_sweep(found, as_json=True)
     assert json.loads(capsys.readouterr().out) == found
-    alone = replace(request_of, settings=SweptSettings((TOO_SMALL,), (1.0,)))
     with pytest.raises(ConfigError, match="no tokenizer could be trained"):
-        sweep_tokenizers(alone, stream=None)
+        sweep(settings=SweptSettings((TOO_SMALL,), (1.0,)))
 
 
 def test_ray_changes_nothing_and_the_run_is_only_read(
     swept: tuple[SweepContent, Path],
-    request_of: SweepRequest,
+    sweep: Sweep,
     trained: Path,
     tmp_path: Path,
     ray_session: None,
 ) -> None:
     del ray_session
     before = {path: path.stat().st_mtime_ns for path in files_below(trained)}
-    run = replace(request_of.run, workers=1)
-    wanted = SweptSettings((2048,), (0.3,))
-    request = replace(request_of, run=run, settings=wanted, save=tmp_path / "kept")
-    sweep_tokenizers(request, stream=None)
+    run = replace(sweep.keywords["run"], workers=1)
+    sweep(run=run, settings=SweptSettings((2048,), (0.3,)), save=tmp_path / "kept")
     _, folder = swept
     compared = [path.relative_to(folder) for path in files_below(folder / "2048-0.3")]
     assert len(compared) == 3
@@ -170,14 +169,12 @@ def called(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli.app, ["tokenizer", "sweep", *map(str, arguments)])
 
 
-def test_what_cannot_be_swept_is_refused_before_anything_is_done(
-    request_of: SweepRequest, tmp_path: Path
-) -> None:
+def test_what_cannot_be_swept_is_refused_before_anything_is_done(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
-    fresh = replace(request_of.run, output=tmp_path / "fresh")
+    run = sweep.keywords["run"]
     adopting = small_run(tokenizer={"path": "x.model"})
-    for change, said in (
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"settings": SweptSettings((100,), (0.3,))}, "--sizes 100: must be more than"),
         ({"settings": SweptSettings((4096.5,), (0.3,))}, "--sizes 4096.5: must be a whole number"),
         ({"settings": SweptSettings((2048,), (2.0,))}, "--alphas 2.0: must be at most"),
@@ -187,11 +184,12 @@ def test_what_cannot_be_swept_is_refused_before_anything_is_done(
         ({"save": tmp_path / "full"}, "is there already"),
         ({"save": Path("s3://x/y")}, "is a URL"),
         ({"reference": "xx"}, "has no such language"),
-        ({"run": fresh}, "step ingest is new; run"),
-        ({"run": replace(request_of.run, file=adopting)}, "remove it from a copy"),
-    ):
+        ({"run": replace(run, output=tmp_path / "fresh")}, "step ingest is new; run"),
+        ({"run": replace(run, file=adopting)}, "remove it from a copy"),
+    ]
+    for change, said in changes:
         with pytest.raises(ConfigError) as refused:
-            sweep_tokenizers(replace(request_of, **change), stream=None)
+            sweep(**change)
         assert said in str(refused.value)
     assert not (tmp_path / "fresh").exists()
     assert "numbers with commas" in called("run.toml", "--alphas", "a,b").output

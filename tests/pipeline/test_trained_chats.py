@@ -13,7 +13,7 @@ from pipeline.run_file.filters import resolve_chats
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
 from pipeline.steps.tokenizer.load import tokenizer_of
-from pipeline.tools.tokenizer.sweep import SweepRequest, SweptSettings, sweep_tokenizers
+from pipeline.tools.tokenizer.sweep import SweptSettings, sweep_tokenizers
 from stages.chat.template import MARKUP
 from stages.errors import ConfigError
 from tests.stages.chat.chat_files import chat_run, dialogues, write_lines
@@ -71,7 +71,7 @@ def test_a_sweep_gives_its_tokenizers_the_templates_symbols(base: Path, tmp_path
     output, saved = base / "run", tmp_path / "swept"
     run = RunRequest(RunFile.model_validate(content(**TRAIN)), base, output, 0)
     settings = SweptSettings(sizes=(TRAIN["vocab_size"],), alphas=(0.3,))
-    sweep_tokenizers(SweepRequest(run, settings, has_texts=True, save=saved), stream=None)
+    sweep_tokenizers(run, settings, has_texts=True, save=saved)
     for name in ("tokenizer.model", "special_ids.json"):
         swept = saved / f"{TRAIN['vocab_size']}-0.3" / "tokenizer" / name
         assert swept.read_bytes() == (output / "tokenizer" / name).read_bytes()

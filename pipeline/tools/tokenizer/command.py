@@ -1,6 +1,5 @@
 """The commands of `shardmill tokenizer`: about tokenizers alone, without a run."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from pipeline.commands.options import (
     Quiet,
     RunFileArgument,
     examples_of,
+    local,
     progress,
     share,
     whole,
@@ -32,6 +32,9 @@ _Parallel = Annotated[
         help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
         " declarations of human rights]",
     ),
+]
+_Reference = Annotated[
+    str, typer.Option(metavar="LANG", help="The language that others are compared with.")
 ]
 _Special = Annotated[
     list[str] | None,
@@ -98,9 +101,7 @@ def compare_tokenizers(  # one parameter an option
         ),
     ],
     parallel: _Parallel = None,
-    reference: Annotated[
-        str, typer.Option(metavar="LANG", help="The language that others are compared with.")
-    ] = "en",
+    reference: _Reference = "en",
     text: Annotated[
         Path | None,
         typer.Option(
@@ -183,12 +184,11 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
             metavar="DIR",
             help="Folder of a run of this file that got as far as its kept texts; only read."
             " [default: a run in a temporary folder]",
+            callback=local,
         ),
     ] = None,
     parallel: _Parallel = None,
-    reference: Annotated[
-        str, typer.Option(metavar="LANG", help="The language that others are compared with.")
-    ] = "en",
+    reference: _Reference = "en",
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw tokens against parity, as SVG.")
     ] = None,
@@ -210,13 +210,22 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     They are trained on the texts of a run. The table says how many tokens each needs for the same text
     in many languages, and which settings are worth it.
     """
-    from pipeline.tools.tokenizer.sweep import SweptSettings, sweep_request, sweep_tokenizers
+    from pipeline.commands.api import request_of, worker_count
+    from pipeline.tools.tokenizer.sweep import SweptSettings, sweep_tokenizers
     from pipeline.tools.tokenizer.sweep_tables import print_sweep
 
     wanted = SweptSettings(_numbers(sizes), _numbers(alphas), model)
-    request = sweep_request(run_file, folder, wanted, workers=workers, overrides=overrides or ())
-    request = replace(request, parallel=parallel, reference=reference, picture=picture, save=save)
-    print_sweep(sweep_tokenizers(request, stream=progress(quiet=quiet)), as_json=as_json)
+    swept = sweep_tokenizers(
+        request_of(run_file, folder or Path(), overrides or (), workers=worker_count(workers)),
+        wanted,
+        has_texts=folder is not None,
+        parallel=parallel,
+        reference=reference,
+        picture=picture,
+        save=save,
+        stream=progress(quiet=quiet),
+    )
+    print_sweep(swept, as_json=as_json)
 
 
 @tokenizer_app.command("extend", epilog=examples_of("tokenizer extend"))

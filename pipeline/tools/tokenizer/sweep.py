@@ -18,7 +18,6 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
-from pipeline.commands.api import worker_count
 from pipeline.engine.memory import WorkerResources
 from pipeline.engine.step_run import StepRun
 from pipeline.inputs.balanced_text import resolve_balance
@@ -26,7 +25,6 @@ from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_li
 from pipeline.planning.outputs import require_local, require_picture
 from pipeline.run_file.faults import what_must_be
 from pipeline.run_file.filters import resolve_chats
-from pipeline.run_file.load import load_run_file
 from pipeline.session.execution import open_execution
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
@@ -82,87 +80,65 @@ class SweptSettings:
     """The algorithm; None is that of the run file."""
 
 
-@dataclass(frozen=True)
-class SweepRequest:
-    """What a call of `shardmill tokenizer sweep` asks for."""
-
-    run: RunRequest
-    """The run file, and how many workers; its output is used only if `has_texts`."""
-    settings: SweptSettings
-    has_texts: bool = False
-    """Whether the run's output holds kept texts."""
-    parallel: Path | None = None
-    reference: str = "en"
-    picture: Path | None = None
-    save: Path | None = None
-
-
-def sweep_request(
-    run_file: Path,
-    folder: Path | None,
+def sweep_tokenizers(  # noqa: PLR0913  # one parameter an option
+    run: RunRequest,
     settings: SweptSettings,
     *,
-    workers: int | None = None,
-    overrides: Sequence[str] = (),
-) -> SweepRequest:
-    """Return a request for a run file.
+    has_texts: bool = False,
+    parallel: Path | None = None,
+    reference: str = "en",
+    picture: Path | None = None,
+    save: Path | None = None,
+    stream: TextIO | None = None,
+) -> SweepContent:
+    """Train a tokenizer of each size and alpha, and measure all of them on the same texts.
 
     Args:
-        run_file: a TOML file.
-        folder: of a run of it that has kept its texts; None makes them anew.
+        run: the run file, and how many workers; its output is used only if `has_texts`.
         settings: which tokenizers to train.
-        workers: Ray actors; 0 works in this process; None takes one for each core.
-        overrides: keys of the run file to change.
-
-    Raises:
-        ConfigError: a setting cannot be used.
-    """
-    run = RunRequest(
-        file=load_run_file(run_file, overrides),
-        base=run_file.resolve().parent,
-        output=require_local(folder or Path(), "--run"),
-        workers=worker_count(workers),
-    )
-    return SweepRequest(run, settings, has_texts=folder is not None)
-
-
-def sweep_tokenizers(request: SweepRequest, *, stream: TextIO | None) -> SweepContent:
-    """Train a tokenizer of each size and alpha, and measure all of them on the same texts.
+        has_texts: whether the run's output holds kept texts; if not, they are made anew.
+        parallel: folder of LANG.txt whose lines are the same sentences; None is the bundled one.
+        reference: the language that others are compared with.
+        picture: file of the picture, as SVG.
+        save: folder that keeps the tokenizers and the report.
+        stream: where progress is shown.
 
     Raises:
         ConfigError: a setting or a folder cannot be used, or no tokenizer could be trained.
         ShardmillError: what the run would raise.
     """
     begun = time.monotonic()
-    settings = _settings(request)
-    texts, about = _parallel(request)
-    if request.picture is not None:
-        require_picture(request.picture)
-    if request.save is not None:
-        require_local(request.save, "--save")
-    _require_new(request.save)
+    wanted = _settings(run, settings)
+    texts, about = _parallel(parallel, reference)
+    if picture is not None:
+        require_picture(picture)
+    if save is not None:
+        require_local(save, "--save")
+    _require_new(save)
     with tempfile.TemporaryDirectory(prefix="shardmill-sweep-") as name:
         folder = Path(name)
-        job = _texts(request, folder / "run", stream)
-        records = _trained(job, settings, texts=texts, folder=folder / SWEEP, stream=stream)
-        found = _content(request, job, records, about=about)
+        if not has_texts:
+            run = replace(run, output=folder / "run", until=last_selecting(run.file))
+            run_session(run, stream=stream)
+        job = kept_texts(run)
+        records = _trained(job, wanted, texts=texts, folder=folder / SWEEP, stream=stream)
+        found = _content(job, records, model=settings.model, reference=reference, about=about, save=save)
         found["seconds"] = round(time.monotonic() - begun, 1)
-        if request.save is not None:
-            _save(request.save, folder / SWEEP, records, found)
-    if request.picture is not None:
-        with disk_faults(request.picture.parent):
-            request.picture.write_text(draw_sweep(found), encoding="utf-8")
+        if save is not None:
+            _save(save, folder / SWEEP, records, found)
+    if picture is not None:
+        with disk_faults(picture.parent):
+            picture.write_text(draw_sweep(found), encoding="utf-8")
     return found
 
 
-def _settings(request: SweepRequest) -> list[TrainConfig]:
+def _settings(run: RunRequest, wanted: SweptSettings) -> list[TrainConfig]:
     """Return the settings to train, by size and then by alpha.
 
     Raises:
         ConfigError: one is out of bounds, or the run file trains no tokenizer.
     """
-    wanted = request.settings
-    tokenizer = resolve_chats(request.run.file, request.run.base).tokenizer
+    tokenizer = resolve_chats(run.file, run.base).tokenizer
     if tokenizer.path is not None:
         raise ConfigError(
             "tokenizer.path: the run file takes an existing tokenizer, so there is nothing to train;"
@@ -171,7 +147,7 @@ def _settings(request: SweepRequest) -> list[TrainConfig]:
     given = tokenizer.train.model_dump()
     if wanted.model is not None:
         given["model"] = wanted.model
-    given["parity"] = _balance(request, given)
+    given["parity"] = _balance(run, given)
     settings = [
         _setting(given | {"vocab_size": size, "alpha": alpha})
         for size in sorted(set(wanted.sizes))
@@ -182,10 +158,10 @@ def _settings(request: SweepRequest) -> list[TrainConfig]:
     return settings
 
 
-def _balance(request: SweepRequest, given: Mapping[str, object]) -> ParityBalance:
+def _balance(run: RunRequest, given: Mapping[str, object]) -> ParityBalance:
     """Return where the text is that languages are balanced by, if the algorithm balances them."""
-    file = with_training(request.run.file, _setting(given))
-    return resolve_balance(file, request.run.base).tokenizer.train.parity
+    file = with_training(run.file, _setting(given))
+    return resolve_balance(file, run.base).tokenizer.train.parity
 
 
 def _setting(content: Mapping[str, object]) -> TrainConfig:
@@ -198,11 +174,10 @@ def _setting(content: Mapping[str, object]) -> TrainConfig:
         raise ConfigError(f"{said}{what_must_be(fault)}") from error
 
 
-def _parallel(request: SweepRequest) -> tuple[ParallelTexts, SweptText]:
-    folder = request.parallel
+def _parallel(folder: Path | None, reference: str) -> tuple[ParallelTexts, SweptText]:
     lines = bundled_declarations() if folder is None else parallel_lines(folder)
     name = str(BUNDLED) if folder is None else f"--parallel {folder}"
-    require_reference(lines, request.reference, name=name)
+    require_reference(lines, reference, name=name)
     found = parallel_texts(lines, name=name)
     return found, {
         "source": str(folder or BUNDLED),
@@ -211,15 +186,6 @@ def _parallel(request: SweepRequest) -> tuple[ParallelTexts, SweptText]:
         "left_out": found.left_out,
         "languages": len(found.texts),
     }
-
-
-def _texts(request: SweepRequest, folder: Path, stream: TextIO | None) -> Job:
-    """Return the step whose texts are read, after a run up to there if there are none."""
-    if request.has_texts:
-        return kept_texts(request.run)
-    run = replace(request.run, output=folder, until=last_selecting(request.run.file))
-    run_session(run, stream=stream)
-    return kept_texts(run)
 
 
 def _trained(
@@ -249,7 +215,13 @@ def _trained(
 
 
 def _content(
-    request: SweepRequest, job: Job, records: Sequence[SweptRecord], *, about: SweptText
+    job: Job,
+    records: Sequence[SweptRecord],
+    *,
+    model: str | None,
+    reference: str,
+    about: SweptText,
+    save: Path | None,
 ) -> SweepContent:
     """Return what the settings came to, and which are worse than another."""
     sizes = language_sizes(job)
@@ -259,7 +231,7 @@ def _content(
         if one.refused
     ]
     trained = [one for one in records if not one.refused]
-    points = [_point(one, request, sizes) for one in trained]
+    points = [_point(one, reference, sizes, save) for one in trained]
     costs = [_costs(one) for one in points]
     for point, better in zip(points, dominating(costs), strict=True):
         point["dominated_by"] = None if better is None else _name(points[better])
@@ -272,8 +244,8 @@ def _content(
     wanted = job.file.tokenizer.train.vocab_size
     return {
         "format_version": 1,
-        "model": request.settings.model or job.file.tokenizer.train.model,
-        "reference": request.reference,
+        "model": model or job.file.tokenizer.train.model,
+        "reference": reference,
         "parallel": about,
         "corpus_bytes": sum(sizes.values()),
         "measured_share": round(measured / max(sum(sizes.values()), 1), 4),
@@ -301,11 +273,12 @@ def _costs(point: SweptTokenizer) -> tuple[float, ...]:
     return point["vocab_size"], point["tokens"], point["reference_tokens"], most
 
 
-def _point(record: SweptRecord, request: SweepRequest, sizes: Mapping[str, int]) -> SweptTokenizer:
+def _point(
+    record: SweptRecord, reference: str, sizes: Mapping[str, int], save: Path | None
+) -> SweptTokenizer:
     counts = parallel_counts(record)
-    reference = counts[request.reference]
-    languages = {name: compared_rates(one, reference) for name, one in counts.items()}
-    parity = {name: one["parity"] for name, one in languages.items() if name != request.reference}
+    languages = {name: compared_rates(one, counts[reference]) for name, one in counts.items()}
+    parity = {name: one["parity"] for name, one in languages.items() if name != reference}
     worst = max(parity, key=lambda name: (parity[name], name))
     measured = record.held_out
     most = max(measured, key=lambda name: (measured[name]["byte_fallback"], name), default=None)
@@ -316,7 +289,7 @@ def _point(record: SweptRecord, request: SweepRequest, sizes: Mapping[str, int])
         "parity": round(mean(parity.values()), 4),
         "worst_parity": parity[worst],
         "worst_language": worst,
-        "reference_tokens": reference.tokens,
+        "reference_tokens": counts[reference].tokens,
         "reference_increase": None,
         "corpus_tokens": round(sum(_tokens(measured, sizes))) if measured else None,
         "byte_fallback": None if most is None else measured[most]["byte_fallback"],
@@ -328,7 +301,7 @@ def _point(record: SweptRecord, request: SweepRequest, sizes: Mapping[str, int])
         "dominated_by": None,
         "languages": languages,
         "held_out": measured,
-        "folder": None if request.save is None else str(request.save / _folder(record)),
+        "folder": None if save is None else str(save / _folder(record)),
     }
 
 

@@ -15,7 +15,7 @@ from pipeline.run_file.load import load_run_file
 from pipeline.session import session
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.tools.export.quick import QuickRequest, run_file
+from pipeline.tools.export.quick import quick_run_file
 from tests.called import called
 from tests.campaign import FULL, some_of
 from tests.laws.grown_folders import content_of
@@ -241,6 +241,5 @@ def test_an_export_of_quick_never_lacks_the_rows_of_a_file_that_came_later(grown
 
 def grow_quick(folder: Path, model: Path) -> None:
     """Make a generation of new files in the folder of `quick`, as its earlier versions did."""
-    asked = QuickRequest((f"{folder}/in/*.jsonl",), model, "nanogpt", folder / "bin")
-    file = run_file(asked)
+    file = quick_run_file([f"{folder}/in/*.jsonl"], model)
     assert run_session(RunRequest(file, folder, folder / "bin.work", workers=0), stream=None)["passed"]

@@ -8,7 +8,7 @@ first.
 import contextlib
 import json
 import shutil
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers
 
+from pipeline.run_file.config import RunFile
 from pipeline.session import session
 from pipeline.session.request import RunRequest
 from pipeline.state.commits import Commits
 from pipeline.tools.export import folder as export_parts
 from pipeline.tools.export.folder import keep_part
-from pipeline.tools.export.quick import QuickRequest, quick_export, run_file
+from pipeline.tools.export.quick import quick_export, quick_run_file
 from pipeline.tools.export.terminal import print_quick
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
@@ -56,14 +57,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request(**changes: Any) -> QuickRequest:
-    """Return what most tests ask for."""
-    asked = QuickRequest(("texts/*.jsonl",), Path("gpt2.json"), "nanogpt", Path("out"), validation=0.3)
-    return replace(asked, **changes)
+def run_file(
+    paths: Sequence[str] = ("texts/*.jsonl",), tokenizer: Path = Path("gpt2.json"), **changes: Any
+) -> RunFile:
+    """Return the run file of what most tests ask for."""
+    return quick_run_file(paths, tokenizer, **{"validation": 0.3, **changes})
 
 
-def quick(**changes: Any) -> Any:
-    return quick_export(request(**changes), stream=None)
+def quick(
+    to: Path = Path("out"),
+    format: str = "nanogpt",  # noqa: A002  # as the command has it
+    *,
+    work: Path | None = None,
+    replace: bool = False,
+    **changes: Any,
+) -> Any:
+    """Do what most tests ask for."""
+    return quick_export(run_file(**changes), to, format=format, work=work, replace=replace)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +82,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     place = tmp_path_factory.mktemp("made")
     write_inputs(place)
     with contextlib.chdir(place):
-        run = RunRequest(run_file(request()), place, place / "out.work", 0, until="shard")
+        run = RunRequest(run_file(), place, place / "out.work", 0, until="shard")
         session.run_session(run, stream=None)
         shutil.copytree(place / "out.work", place / "unchecked")
         return place, quick()

@@ -105,21 +105,20 @@ def quick(  # noqa: PLR0913  # one parameter an option
 ) -> None:
     """Tokenize texts with an existing tokenizer and write a trainer's files, without deduplication."""
     from pipeline.commands.api import worker_count
-    from pipeline.tools.export.quick import QuickRequest, quick_export
+    from pipeline.tools.export.quick import quick_export, quick_run_file
     from pipeline.tools.export.terminal import print_quick
 
-    request = QuickRequest(
-        tuple(paths),
+    file = quick_run_file(
+        paths,
         tokenizer,
-        format_,
-        to,
         text_column=text_column,
         seq_len=seq_len,
         validation=validation,
-        special=tuple(special or ()),
+        special=special or (),
         framing=framing,
-        work=work,
-        workers=worker_count(workers),
-        replace=replace,
     )
-    print_quick(quick_export(request, stream=progress(quiet=quiet)), as_json=as_json)
+    count = worker_count(workers)
+    made = quick_export(
+        file, to, format=format_, work=work, workers=count, replace=replace, stream=progress(quiet=quiet)
+    )
+    print_quick(made, as_json=as_json)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.tools.compare.command import SHOWN_DEFAULTS
-from pipeline.tools.compare.continued import ContinueRequest, compare_continued
+from pipeline.tools.compare.continued import compare_continued
 from pipeline.tools.compare.evaluation_sets import heldout_rows, read_asked
 from stages.comparing.budget import tokens_read
 from stages.continuing.causal_model import CausalModel
@@ -59,16 +59,15 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint(tmp_path_factory.mktemp("start"), vocab_size=VOCAB)
 
 
-def request(finished: Path, start: Path, output: Path, **options: Any) -> ContinueRequest:
+def compared(finished: Path, start: Path, output: Path, **options: Any) -> Any:
     whole = {"datasets": ("clm",), "sequences": (("clm", "again"),), "settings": SETTINGS, **options}
-    return ContinueRequest((finished,), start, output=output, **whole)
+    return compare_continued([finished], start=start, output=output, **whole)
 
 
 @pytest.fixture(scope="module")
 def report(finished: Path, start: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     evaluations = tuple(f"{name}={finished / 'datasets' / name}" for name in ("clm", "again"))
-    asked = request(finished, start, tmp_path_factory.mktemp("results"), evaluations=evaluations)
-    return compare_continued(asked, stream=None)
+    return compared(finished, start, tmp_path_factory.mktemp("results"), evaluations=evaluations)
 
 
 def test_models_learn_and_every_number_is_told(report: Any) -> None:
@@ -110,15 +109,15 @@ def test_the_same_call_has_the_same_numbers_and_trains_no_model_again(
     evaluations = tuple(f"{name}={finished / 'datasets' / name}" for name in ("clm", "again"))
     settings = SETTINGS.model_copy(update={"seeds": 1})
     options: dict[str, Any] = {"evaluations": evaluations, "settings": settings, "sequences": ()}
-    again: Any = compare_continued(request(finished, start, tmp_path, **options), stream=None)
+    again = compared(finished, start, tmp_path, **options)
     assert again["datasets"][0]["models"] == report["datasets"][0]["models"][:1]
     kept = list((tmp_path / "models").iterdir())
     assert len(kept) == 1
     monkeypatch.setattr("stages.continuing.training.train_on", None)
-    assert compare_continued(request(finished, start, tmp_path, **options), stream=None) == again
+    assert compared(finished, start, tmp_path, **options) == again
     kept[0].write_bytes(kept[0].read_bytes()[:-20])  # a file that is not whole counts for nothing
     with pytest.raises(TypeError, match="not callable"):
-        compare_continued(request(finished, start, tmp_path, **options), stream=None)
+        compared(finished, start, tmp_path, **options)
 
 
 def test_steps_hold_every_row_of_an_epoch_once_in_the_loaders_order(finished: Path) -> None:
@@ -201,7 +200,7 @@ def test_what_cannot_be_compared_is_refused(
         texts = [text.replace("RUN", place) for text in options["evaluations"]]
         options = {"evaluations": tuple(texts)}
     with pytest.raises(ConfigError, match=message):
-        compare_continued(request(finished, start, tmp_path / "out", **options), stream=None)
+        compared(finished, start, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
@@ -231,11 +230,10 @@ def test_a_set_of_a_source_or_a_language_has_labels_on_its_documents_alone(finis
 
 def test_a_training_that_diverges_says_so(finished: Path, start: Path, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"learning_rate": 1e30, "seeds": 1})
-    asked = request(finished, start, tmp_path, settings=settings, sequences=())
     with pytest.raises(
         DataError, match=r"clm: seed 1: the loss of step \d is no number; lower --learning"
     ):
-        compare_continued(asked, stream=None)
+        compared(finished, start, tmp_path, settings=settings, sequences=())
 
 
 def test_the_help_tells_the_defaults() -> None:
@@ -252,6 +250,6 @@ def test_options_of_checkpoints_need_one(finished: Path) -> None:
 def test_sets_under_another_tokenizer_are_refused(
     finished: Path, reference: Path, start: Path, tmp_path: Path
 ) -> None:
-    asked = request(finished, start, tmp_path, evaluations=(f"old={reference / 'datasets' / 'clm'}",))
+    evaluations = (f"old={reference / 'datasets' / 'clm'}",)
     with pytest.raises(ConfigError, match="made with another tokenizer than"):
-        compare_continued(asked, stream=None)
+        compared(finished, start, tmp_path, evaluations=evaluations)

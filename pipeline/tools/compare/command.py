@@ -138,21 +138,21 @@ def compare(  # noqa: PLR0913  # one parameter an option
         )
         print_comparison(compared, as_json=as_json)
         return
-    from pipeline.tools.compare.continued import ContinueRequest, compare_continued
+    from pipeline.tools.compare.continued import compare_continued
     from pipeline.tools.compare.continued_page import print_continued
 
     given = {name: value for name, value in numbers.items() if value is not None}
-    request = ContinueRequest(
-        tuple(folders),
-        start,
-        tuple(datasets or ()),
-        tuple(tuple(one.split(",")) for one in sequences or ()),
-        tuple(evaluations or ()),
-        output,
+    continued = compare_continued(
+        folders,
         _settings({**given, "tokens": tokens, "seeds": seeds}),
-        save,
+        start=start,
+        datasets=datasets or (),
+        sequences=[tuple(one.split(",")) for one in sequences or ()],
+        evaluations=evaluations or (),
+        output=output,
+        save=save,
+        stream=progress(quiet=quiet),
     )
-    continued = compare_continued(request, stream=progress(quiet=quiet))
     print_continued(continued, as_json=as_json)
 
 

@@ -147,7 +147,7 @@ def compare_datasets(
     progress.close()
     report = _report(settings, opened, texts, records)
     with disk_faults(folder):
-        _write(folder, report)
+        write_comparison(folder, report, render_comparison(report))
     return {**report, "output": str(folder)}
 
 
@@ -293,7 +293,8 @@ def _report(
     }
 
 
-def _write(folder: Path, report: ComparisonReport) -> None:
+def write_comparison(folder: Path, report: object, page: str) -> None:
+    """Write what came out, for programs and for people."""
     text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / JSON_NAME).write_text(text + "\n", encoding="utf-8")
-    (folder / PAGE_NAME).write_text(render_comparison(report), encoding="utf-8")
+    (folder / PAGE_NAME).write_text(page, encoding="utf-8")

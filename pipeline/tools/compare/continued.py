@@ -10,7 +10,7 @@ In this process, without Ray, one model after the other. Each model's measuremen
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -25,7 +25,7 @@ from pipeline.state.storage import make_folder, replace_file
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.system.disk_faults import disk_faults, making
-from pipeline.tools.compare.compare import chosen_datasets, run_names
+from pipeline.tools.compare.compare import FOLDER, chosen_datasets, run_names, write_comparison
 from pipeline.tools.compare.continued_page import (
     ContinuedContent,
     ContinuedModelContent,
@@ -48,30 +48,9 @@ if TYPE_CHECKING:
     from stages.continuing.training import Course, MeasuredSet
     from stages.verify.training import Machine
 
-FOLDER = "compare"
-"""Of the results, in the first run's folder unless told otherwise."""
-JSON_NAME, PAGE_NAME, MODELS, WEIGHTS = "compare.json", "compare.html", "models", "weights"
+MODELS, WEIGHTS = "models", "weights"
 _VERSION = 1
 _WEIGHTS = (".safetensors", ".bin")
-
-
-@dataclass(frozen=True)
-class ContinueRequest:
-    """What a call of `shardmill compare --from` asks for."""
-
-    folders: tuple[Path, ...]
-    start: Path
-    """Folder of the checkpoint."""
-    datasets: tuple[str, ...] = ()
-    """Names; all of every run if there are neither these nor sequences."""
-    sequences: tuple[tuple[str, ...], ...] = ()
-    """Names of datasets that are trained on one after the other."""
-    evaluations: tuple[str, ...] = ()
-    """NAME=FOLDER of a dataset each, or of a source or language of it."""
-    output: Path | None = None
-    settings: ContinueSettings = field(default_factory=ContinueSettings)
-    save: bool = False
-    """Whether the trained models are kept, in `weights/NAME/seed-N` of the output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,63 +64,88 @@ class _Trained:
     reason: str | None
 
 
-def compare_continued(request: ContinueRequest, *, stream: TextIO | None) -> ContinuedReport:
+def compare_continued(  # noqa: PLR0913  # one parameter an option
+    runs: Sequence[Path],
+    settings: ContinueSettings,
+    *,
+    start: Path,
+    datasets: Sequence[str] = (),
+    sequences: Sequence[tuple[str, ...]] = (),
+    evaluations: Sequence[str] = (),
+    output: Path | None = None,
+    save: bool = False,
+    stream: TextIO | None = None,
+) -> ContinuedReport:
     """Train models from a checkpoint and measure them; write what came out, and give it.
+
+    Args:
+        runs: folders of runs.
+        settings: what each model reads, and how many there are.
+        start: folder of the checkpoint.
+        datasets: names; all of every run if there are neither these nor sequences.
+        sequences: names of datasets that are trained on one after the other.
+        evaluations: NAME=FOLDER of a dataset each, or of a source or language of it.
+        output: folder of the results; None is a folder of the first run.
+        save: whether the trained models are kept, in `weights/NAME/seed-N` of the output.
+        stream: where progress is shown.
 
     Raises:
         ConfigError: no such run, dataset or checkpoint, tokenizers that differ, or a model that does not
             fit.
         DataError: files that are not what was committed, or nothing to measure on.
     """
-    if request.output is not None:
-        require_local(request.output, "--output")
-    folders = tuple(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in request.folders))
-    trained = _trained_on(request, folders)
+    if output is not None:
+        require_local(output, "--output")
+    folders = tuple(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in runs))
+    trained = _trained_on(folders, datasets, sequences)
     fitting = [one for one in trained if one.reason is None]
     if not fitting:
         raise ConfigError(f"{trained[0].run}: dataset {trained[0].name}: {trained[0].reason}")
-    evaluated = _evaluated(request, folders, fitting)
+    evaluated = _evaluated(evaluations, folders, fitting)
     _require_one_tokenizer([*_opened(fitting), *(one.dataset for one in evaluated.values())])
-    folder = request.output or folders[0] / FOLDER
+    folder = output or folders[0] / FOLDER
     with making(folder, "--output"):  # before hours of training, not after
         make_folder((folder / MODELS).absolute())
     num_bytes = np.array(
         [len(piece) for piece in tokenizer_of(folders[0]).codec.piece_bytes()], np.int64
     )
-    session = _Session.begin(request, fitting, evaluated, num_bytes, folder / MODELS)
+    session = _Session.begin(start, settings, fitting, evaluated, num_bytes, folder / MODELS, save=save)
     progress = Progress(None, stream)
     records: list[ContinuedContent] = []
     try:
         for one in trained:
-            batch = progress.start("compare", one.name, total=request.settings.seeds)
+            batch = progress.start("compare", one.name, total=settings.seeds)
             records.append(session.measured(one, batch))
             batch.end()
     finally:
         progress.close()
     report = session.report(folders, records)
     with disk_faults(folder):
-        _write(folder, report)
+        write_comparison(folder, report, render_continued(report))
+        for name, picture in draw_pictures(report).items():
+            (folder / name).write_text(picture, encoding="utf-8")
     return {**report, "output": str(folder)}
 
 
-def _trained_on(request: ContinueRequest, folders: Sequence[Path]) -> list[_Trained]:
+def _trained_on(
+    folders: Sequence[Path], datasets: Sequence[str], sequences: Sequence[tuple[str, ...]]
+) -> list[_Trained]:
     """Return what models are trained on, in the order of the call."""
-    named = [name for sequence in request.sequences for name in sequence]
-    alone = tuple(dict.fromkeys(request.datasets)) or (() if named else None)
-    chosen = chosen_datasets(folders, [*(alone or ()), *named])
+    named = [name for sequence in sequences for name in sequence]
+    alone = tuple(dict.fromkeys(datasets))
+    chosen = chosen_datasets(folders, [*alone, *named])
     found: list[_Trained] = []
     for folder, run in zip(folders, run_names(folders), strict=True):
         there = chosen[folder]
-        parts: list[tuple[str, ...]] = [
-            (name,) for name in (there if alone is None else alone) if name in there
-        ]
-        parts += [one for one in request.sequences if all(name in there for name in one)]
+        single = [name for name in alone if name in there] if alone or named else there
+        parts: list[tuple[str, ...]] = [(name,) for name in single]
+        parts += [one for one in sequences if all(name in there for name in one)]
         for part in parts:
             shown = " then ".join(part)
             found.append(_open(folder, shown if len(folders) == 1 else f"{run}/{shown}", part))
     if not found:
         raise ConfigError(
-            f"--sequence {','.join(request.sequences[0])}: no run has all of these datasets; name"
+            f"--sequence {','.join(sequences[0])}: no run has all of these datasets; name"
             " datasets of one run"
         )
     return found
@@ -161,12 +165,12 @@ def _open(run: Path, name: str, datasets: tuple[str, ...]) -> _Trained:
 
 
 def _evaluated(
-    request: ContinueRequest, folders: Sequence[Path], trained: Sequence[_Trained]
+    evaluations: Sequence[str], folders: Sequence[Path], trained: Sequence[_Trained]
 ) -> dict[str, AskedSet]:
     """Return the evaluation sets by name; without any, the first dataset's of every run."""
     from stages.continuing.supply import why_not_causal  # noqa: PLC0415  # imports torch
 
-    found = read_asked(request.evaluations)
+    found = read_asked(evaluations)
     if not found:
         for run, name in zip(folders, run_names(folders), strict=True):
             own = [run / "datasets" / one.datasets[0] for one in trained if one.run == run]
@@ -193,7 +197,8 @@ def _require_one_tokenizer(datasets: Sequence[ShardDataset]) -> None:
 class _Session:
     """What all models of a call have in common."""
 
-    request: ContinueRequest
+    start: Path
+    settings: ContinueSettings
     evaluated: dict[str, AskedSet]
     sets: "dict[str, MeasuredSet]"
     machine: "Machine"
@@ -202,15 +207,20 @@ class _Session:
     """All that decides what comes out, except dataset and seed."""
     kept: Path
     """Folder of what models came to."""
+    save: bool
+    """Whether the trained models are kept."""
 
     @classmethod
     def begin(  # what a call was asked, and the bytes of each id
         cls,
-        request: ContinueRequest,
+        start: Path,
+        settings: ContinueSettings,
         trained: Sequence[_Trained],
         evaluated: dict[str, AskedSet],
         num_bytes: NDArray[np.int64],
         kept: Path,
+        *,
+        save: bool,
     ) -> "_Session":
         """Read the evaluation sets, and see that the model fits the rows.
 
@@ -226,25 +236,25 @@ class _Session:
         cuda = torch.cuda.is_available()
         machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
         every = [*_opened(trained), *(one.dataset for one in evaluated.values())]
-        model = CausalModel(request.start, seed=1, machine=machine)
+        model = CausalModel(start, seed=1, machine=machine)
         longest = max(_longest(dataset.manifest) for dataset in every)
         model.require_fit(vocab_size=len(num_bytes), longest=longest)
-        tokens = request.settings.evaluation_tokens
+        tokens = settings.evaluation_tokens
         sets = {
             name: MeasuredSet(heldout_rows(one, most_tokens=tokens), num_bytes)
             for name, one in evaluated.items()
         }
         common = {
             "version": _VERSION,
-            "settings": request.settings.model_dump(exclude={"seeds"}),
+            "settings": settings.model_dump(exclude={"seeds"}),
             "evaluations": {
                 name: [one.dataset.fingerprint, one.column, one.value] for name, one in evaluated.items()
             },
-            "checkpoint": _digests(request.start),
+            "checkpoint": _digests(start),
             "machine": asdict(machine),
             "libraries": {name: version(name) for name in ("torch", "transformers")},
         }
-        return cls(request, evaluated, sets, machine, asdict(model.facts), common, kept)
+        return cls(start, settings, evaluated, sets, machine, asdict(model.facts), common, kept, save)
 
     def measured(self, one: _Trained, batch: BatchProgress) -> ContinuedContent:
         """Measure the models of a dataset or a sequence, or say why there are none."""
@@ -258,9 +268,9 @@ class _Session:
         }
         if one.reason is not None:
             return {**about, "reason": one.reason}
-        course = Course(self.request.start, one.opened, self.sets)
+        course = Course(self.start, one.opened, self.sets)
         models: list[ContinuedModelContent] = []
-        for seed in range(1, self.request.settings.seeds + 1):
+        for seed in range(1, self.settings.seeds + 1):
             try:
                 models.append(self._model(course, about, seed))
             except DataError as error:  # of another dataset there may be much to say
@@ -278,13 +288,13 @@ class _Session:
         decides = {**self.common, "datasets": about["fingerprints"], "seed": seed}
         place = self.kept / f"{hashlib.sha256(canonical_json(decides)).hexdigest()[:24]}.json"
         weights = self.kept.parent / WEIGHTS / about["name"].replace(" ", "-") / f"seed-{seed}"
-        save = weights if self.request.save else None
+        save = weights if self.save else None
         try:
             if save is None or (save / place.name).exists():
                 return cast("ContinuedModelContent", json.loads(place.read_bytes())["model"])
         except (OSError, ValueError, KeyError, TypeError):  # not there, or not whole
             pass
-        found = train_on(course, self.request.settings, seed=seed, machine=self.machine, save=save)
+        found = train_on(course, self.settings, seed=seed, machine=self.machine, save=save)
         content = json.loads(json.dumps(asdict(found), allow_nan=False))
         with disk_faults(self.kept):
             replace_file(place, json.dumps({"of": decides, "model": content}).encode() + b"\n")
@@ -300,9 +310,9 @@ class _Session:
         firsts = [model["measurements"][0]["losses"] for model in models]
         return {
             "format_version": _VERSION,
-            "start": str(self.request.start),
+            "start": str(self.start),
             "model": self.model,
-            "settings": self.request.settings.model_dump(),
+            "settings": self.settings.model_dump(),
             "runs": {name: str(run) for name, run in zip(run_names(folders), folders, strict=True)},
             "evaluations": {name: self._evaluation(name) for name in self.sets},
             "before": {
@@ -356,11 +366,3 @@ def _means(models: Sequence[ContinuedModelContent], name: str) -> MeanLossConten
         "change": mean_of([one["nats"] - start for one, start in zip(last, first, strict=True)]),
         "seen": mean_of(seen) if seen else None,
     }
-
-
-def _write(folder: Path, report: ContinuedReport) -> None:
-    text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / JSON_NAME).write_text(text + "\n", encoding="utf-8")
-    (folder / PAGE_NAME).write_text(render_continued(report), encoding="utf-8")
-    for name, picture in draw_pictures(report).items():
-        (folder / name).write_text(picture, encoding="utf-8")

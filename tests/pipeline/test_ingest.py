@@ -21,7 +21,6 @@ import zstandard
 
 from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest import files as ingest_files
-from pipeline.steps.ingest import part as ingest_step
 from pipeline.steps.ingest.record import PartRecord
 from stages.cleaning.text import clean_text
 from stages.config import canonical_json
@@ -240,7 +239,7 @@ def test_a_document_whose_id_or_language_is_as_long_as_a_text_is_dropped_by_name
 def test_a_batch_is_bounded_by_all_that_it_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_step, "BATCH_NAMES", 10_000)
+    monkeypatch.setattr(ingest_files, "BATCH_NAMES", 10_000)
     rows = [{"id": "x" * 990 + f"{n:010}", "lang": "en", "text": "a short text"} for n in range(100)]
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus/a.jsonl").write_bytes(lines_of(rows))

@@ -388,7 +388,7 @@ def test_other_columns_make_ingest_stale(tmp_path: Path) -> None:
 
 
 def test_long_values_make_smaller_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.steps.ingest.part.BATCH_NAMES", 16 << 10)
+    monkeypatch.setattr("pipeline.steps.ingest.files.BATCH_NAMES", 16 << 10)
     with (tmp_path / "a.jsonl").open("w") as file:
         for n in range(40):
             file.write(json.dumps({"id": str(n), "text": f"text {n}", "url": "é" * 2_000}) + "\n")

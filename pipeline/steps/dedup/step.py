@@ -35,7 +35,7 @@ from pipeline.steps.dedup.runs import PartitionsRecord, UnitRun, note_partitions
 from pipeline.steps.dedup.sides import HELD_OUT_CLUSTERS, SIDES
 from pipeline.steps.dedup.table import METHODS
 from pipeline.steps.earlier_runs import RANKS_UNIT, behind, earlier_documents, require_found
-from pipeline.steps.ingest.part import BATCH_BYTES
+from pipeline.steps.ingest.files import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import differs_by, recounted

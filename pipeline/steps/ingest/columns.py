@@ -5,74 +5,24 @@ records has is refused, early if it can be, and so is one that never holds an id
 some lack, or that some hold in another type, is told with their share.
 
 Roles: whether the roles that a source's dialogues are learned by are those of its turns, and used.
-
-Kept: the values of records that go along with a unit's documents, and those that are too long to.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from pipeline.run_file.source import Source
-from pipeline.steps.ingest.reading import InputPart
-from pipeline.steps.ingest.record import ColumnCounts, LongValues, PartRecord
+from pipeline.steps.ingest.record import LongValues, PartRecord, add_long
 from pipeline.steps.step import Scope
 from stages.chat.dialogue import chat_hint
 from stages.chat.table import TEMPLATES
 from stages.errors import ConfigError
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import columns_for
-from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen
+from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING
 from stages.reading.kept_values import DEEPEST, MOST_BYTES
-from stages.reading.records import LanguageColumn, RawDocument
-
-_VALUE = 64
-"""Bytes of a string beside its characters, of which a row group may hold a million."""
-
-
-@dataclass
-class KeptRows:
-    """The values that go along with the documents of a row group."""
-
-    bytes: int = 0
-    """Of all of them, about."""
-    too_long: dict[str, LongValues] = field(default_factory=dict)
-    """By field."""
-    _rows: list[tuple[str | None, ...]] = field(default_factory=list)
-    """Of each document, in the order of the source's `keep_columns`."""
-
-    def add(self, document: RawDocument, path: str, part: InputPart) -> None:
-        """Take the values of the next document.
-
-        Args:
-            document: as its file has it.
-            path: of the file.
-            part: that it is of.
-        """
-        texts = document.kept.texts
-        self._rows.append(texts)
-        self.bytes += sum(_VALUE + len(text) for text in texts if text is not None)
-        for number in document.kept.too_long:
-            place = part.place_of(path, document.line, document.position)
-            column = part.fields.keep_columns[number]
-            add_long(self.too_long, {column: LongValues(documents=1, first=place)})
-
-    def column(self, number: int) -> pa.Array:
-        """Return the values of one field."""
-        return pa.array([row[number] for row in self._rows], pa.string())
-
-
-def add_long(totals: dict[str, LongValues], more: Mapping[str, LongValues]) -> None:
-    """Add values that are too long to those of documents before."""
-    for column, values in more.items():
-        before = totals.get(column)
-        documents = values.documents + (before.documents if before else 0)
-        first = before.first if before else values.first
-        totals[column] = LongValues(documents=documents, first=first)
-
+from stages.reading.records import LanguageColumn
 
 _TEXT = "text_column"
 _BESIDE = "filters"
@@ -184,19 +134,6 @@ class SourceColumns:
                 for column, long in seen.too_long.items()
             ]
         return found
-
-
-def column_counts(columns: ColumnsSeen) -> ColumnCounts:
-    """Return what a unit's record says of its JSON records."""
-    return ColumnCounts(
-        records=columns.records,
-        absent=columns.absent,
-        first=columns.first,
-        there=tuple(columns.there),
-        textless=columns.textless,
-        untaken={key: dict(kinds) for key, kinds in columns.untaken.items()},
-        first_wrong=columns.first_wrong,
-    )
 
 
 def _named_columns(source: Source, filters: Sequence[FilterConfig]) -> list[tuple[str, str]]:

@@ -10,12 +10,10 @@ Versions: what reads and writes documents, and so decides them beside the settin
 Most files and sources need none of these: then nothing of them is in a fingerprint.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +46,11 @@ class ComparedColumns:
     def values(self) -> tuple[str, ...]:
         """Those whose equal values make duplicates."""
         return (*((self.url,) if self.url is not None else ()), *self.keys)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """These, and the one that documents rank by."""
+        return (*self.values, *((self.rank,) if self.rank is not None else ()))
 
 
 @dataclass(frozen=True)
@@ -83,58 +86,54 @@ def compared_values(
     return ComparedValues(b"".join(digests), rank)
 
 
+@dataclass
 class ComparedFiles:
-    """The files of a unit, on their way.
+    """The files of a unit, on their way."""
 
-    Args:
-        workspace: where they go.
-        folder: of the unit.
-        columns: that are compared; without any nothing is written.
-    """
-
-    def __init__(self, workspace: Workspace, folder: str, columns: ComparedColumns | None) -> None:
-        self._workspace, self._folder = workspace, folder
-        self._columns = columns or ComparedColumns()
-        self._stack = ExitStack()
-        self._keys: _Append | None = None
-        self._ranks: _Append | None = None
-        self.held = dict.fromkeys(self._columns.values, 0)
-        """Documents that have a value, by field."""
-        if self._columns.rank is not None:
-            self.held[self._columns.rank] = 0
-
-    def __enter__(self) -> Self:
-        """Open what there is to write."""
-        if count := len(self._columns.values):
-            place = self._workspace.create(f"{self._folder}/keys.npy")
-            writer = array_writer(place, dtype="<u8", shape=(count, 2))
-            self._keys = self._stack.enter_context(writer)
-        if self._columns.rank is not None:
-            place = self._workspace.create(f"{self._folder}/ranking.npy")
-            self._ranks = self._stack.enter_context(array_writer(place, dtype="<f8"))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self._stack.__exit__(kind, error, trace)
+    columns: ComparedColumns
+    held: dict[str, int]
+    """Documents that have a value, by field."""
+    keys: _Append | None = None
+    ranks: _Append | None = None
 
     def add(self, documents: Sequence[ComparedValues]) -> None:
         """Write what is compared of some documents."""
-        if self._keys is not None:
+        if self.keys is not None:
             data = b"".join(one.digests for one in documents)
             keys = np.frombuffer(data, "<u8").reshape(len(documents), -1, 2)
-            self._keys(keys)
+            self.keys(keys)
             there = keys.any(axis=2).sum(axis=0).tolist()
-            for column, count in zip(self._columns.values, there, strict=True):
+            for column, count in zip(self.columns.values, there, strict=True):
                 self.held[column] += count
-        if self._ranks is not None and self._columns.rank is not None:
+        if self.ranks is not None and self.columns.rank is not None:
             ranks = np.array([one.rank for one in documents], np.float64)
-            self._ranks(ranks)
+            self.ranks(ranks)
             ranked = int(np.count_nonzero(~np.isnan(ranks)))
-            if self._columns.rank not in self._columns.values:
-                self.held[self._columns.rank] += ranked
+            if self.columns.rank not in self.columns.values:
+                self.held[self.columns.rank] += ranked
+
+
+@contextmanager
+def compared_files(
+    workspace: Workspace, folder: str, columns: ComparedColumns | None
+) -> Iterator[ComparedFiles]:
+    """Open what there is to write of a unit.
+
+    Args:
+        workspace: where it goes.
+        folder: of the unit.
+        columns: that are compared; without any nothing is written.
+    """
+    known = columns or ComparedColumns()
+    files = ComparedFiles(known, dict.fromkeys(known.all, 0))
+    with ExitStack() as stack:
+        if count := len(known.values):
+            place = workspace.create(f"{folder}/keys.npy")
+            files.keys = stack.enter_context(array_writer(place, dtype="<u8", shape=(count, 2)))
+        if known.rank is not None:
+            place = workspace.create(f"{folder}/ranking.npy")
+            files.ranks = stack.enter_context(array_writer(place, dtype="<f8"))
+        yield files
 
 
 def libraries_of(files: Iterable[InputFile]) -> dict[str, str]:

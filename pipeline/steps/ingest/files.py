@@ -1,10 +1,18 @@
-"""Files of an ingest unit that are written as records come: drops and signatures.
+"""Files of an ingest unit, which are written as records come.
 
-Neither is held: drops go out by the thousand, and a signature goes to a raw file beside, one row a
+    ingest/UNIT/documents.parquet    what is left, a row group at a time, so that memory follows these
+    ingest/UNIT/signatures.npy       of its texts, if near-duplicates are looked for
+    ingest/UNIT/drops.parquet        what is not
+    and what `compared` writes
+
+Drops are not held: they go out by the thousand. A signature goes to a raw file beside, one row a
 document, which is turned at the end into the array that later steps read, one column a document.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,11 +21,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
+from pipeline.steps.ingest.compared import ComparedFiles, ComparedValues, compared_files, compared_values
+from pipeline.steps.ingest.making import Made
 from pipeline.steps.ingest.reading import InputPart
-from stages.columns import DROPS, UNREADABLE, Drop, utf8_of
+from pipeline.steps.ingest.record import LongValues, add_long
+from pipeline.steps.units import fixed_bytes
+from stages.columns import (
+    DOCUMENTS,
+    DROPS,
+    SECTION_ENDS,
+    SECTION_FLAGS,
+    UNREADABLE,
+    Drop,
+    ingested_schema,
+    kept_names,
+    utf8_of,
+)
 from stages.dedup.compared import compared_signatures
 from stages.dedup.lsh import MinHashConfig
-from stages.identity import document_id
+from stages.identity import ID_BYTES, document_id, utf8_digest
 from stages.ledger import IdSum, Tally
 
 NAMED_DROPS = 3
@@ -28,6 +51,16 @@ DROPS_HELD = 8_192
 """Drops in a row group: some 4 MiB while they are Python objects."""
 ROWS_TURNED = 8_192
 """Signatures turned at a time: 4 MiB of 128 minima each."""
+BATCH_BYTES = 16 << 20
+"""Text in a row group: what later steps hold at a time."""
+BATCH_DOCUMENTS = 65_536
+"""Documents in a row group, however short: 16 MiB of two-letter texts would be a gigabyte of objects."""
+BATCH_NAMES = 16 << 20
+"""Own ids, languages and ends of sections in a row group, bytes: they may be longer than their texts."""
+REPEATED = ["language", "path"]
+"""Columns written with a dictionary. Texts are written without, and are read a fifth faster."""
+_VALUE = 64
+"""Bytes of a string beside its characters, of which a row group may hold a million."""
 
 
 class DropsFile:
@@ -159,3 +192,148 @@ class SignaturesFile:
                 for lane, column in enumerate(np.ascontiguousarray(rows.T)):
                     file.seek(start + 4 * (lane * self._count + first))
                     file.write(column.tobytes())
+
+
+@dataclass
+class _RowGroup:
+    """Documents on their way to a row group."""
+
+    paths: dict[str, int] = field(default_factory=dict)
+    """Those of the documents, numbered as they come."""
+    files: list[int] = field(default_factory=list)
+    """Of each document, the number of its path."""
+    positions: list[int] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    """In UTF-8."""
+    ends: list[list[int]] = field(default_factory=list)
+    """Of the sections of each text, in characters."""
+    flags: list[tuple[int, ...]] = field(default_factory=list)
+    """Of the sections of each dialogue."""
+    own_ids: list[str | None] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+    kept: list[tuple[str | None, ...]] = field(default_factory=list)
+    """Of each document, the values that go along, in the order of the source's `keep_columns`."""
+    compared: list[ComparedValues] = field(default_factory=list)
+    bytes: int = 0
+    """Of the texts."""
+    names: int = 0
+    """Bytes of the other columns whose length is the input's."""
+
+    def table(self, part: InputPart) -> pa.Table:
+        """Return the documents as they are written."""
+        paths = list(self.paths)
+        table = pa.table(
+            {
+                "id": [
+                    document_id(part.source, paths[file], position)
+                    for file, position in zip(self.files, self.positions, strict=True)
+                ],
+                "own_id": self.own_ids,
+                "language": self.languages,
+                "path": pa.DictionaryArray.from_arrays(pa.array(self.files, pa.int32()), paths),
+                "position": self.positions,
+                "text_bytes": [len(text) for text in self.texts],
+                "digest": [utf8_digest(text) for text in self.texts],
+                "text": self.texts,
+            },
+            schema=DOCUMENTS,
+        )
+        schema = _schema(part)
+        if SECTION_ENDS.name in schema.names:
+            table = table.append_column(SECTION_ENDS, pa.array(self.ends, SECTION_ENDS.type))
+        if SECTION_FLAGS.name in schema.names:
+            table = table.append_column(SECTION_FLAGS, pa.array(self.flags, SECTION_FLAGS.type))
+        for number, name in enumerate(kept_names(part.fields.keep_columns)):
+            table = table.append_column(
+                pa.field(name, pa.string()), pa.array([row[number] for row in self.kept], pa.string())
+            )
+        return table
+
+
+@dataclass
+class PartFiles:
+    """All files of a unit, on their way."""
+
+    part: InputPart
+    drops: DropsFile
+    signatures: SignaturesFile | None
+    compared: ComparedFiles
+    writer: pq.ParquetWriter
+    written: IdSum = field(default_factory=IdSum)
+    """The documents that are."""
+    text_bytes: int = 0
+    """Of these."""
+    too_long: dict[str, LongValues] = field(default_factory=dict)
+    """By field, values that are too long to go along."""
+    _group: _RowGroup = field(default_factory=_RowGroup)
+
+    @property
+    def full(self) -> bool:
+        """Whether the documents that are held are a row group."""
+        group = self._group
+        few = group.bytes < BATCH_BYTES and group.names < BATCH_NAMES
+        return not few or len(group.texts) >= BATCH_DOCUMENTS
+
+    def add(self, made: Made, path: str) -> None:
+        """Take the next document, of a file at a path."""
+        group, record, fields = self._group, made.record, self.part.fields
+        group.files.append(group.paths.setdefault(path, len(group.paths)))
+        group.positions.append(record.position)
+        group.texts.append(made.text)
+        group.ends.append(made.ends)
+        group.flags.append(record.flags)
+        group.own_ids.append(record.own_id)
+        group.languages.append(made.language)
+        group.bytes += len(made.text)
+        group.names += len(record.own_id or "") + len(made.language) + 8 * len(made.ends)
+        if fields.keep_columns:
+            group.kept.append(record.kept.texts)
+            group.names += sum(_VALUE + len(text) for text in record.kept.texts if text is not None)
+        for number in record.kept.too_long:
+            place = self.part.place_of(path, record.line, record.position)
+            long = LongValues(documents=1, first=place)
+            add_long(self.too_long, {fields.keep_columns[number]: long})
+        if self.part.compared is not None:
+            group.compared.append(compared_values(self.part.compared, fields.beside, record))
+
+    def write(self) -> None:
+        """Write the documents that are held, if there are any."""
+        if not self._group.texts:
+            return
+        group, self._group = self._group, _RowGroup()
+        self.text_bytes += group.bytes
+        self.compared.add(group.compared)
+        table = group.table(self.part)
+        del group  # its texts are in the table
+        if self.signatures is not None:
+            self.signatures.add(table.column("text"))
+        self.written.add_all(fixed_bytes(table.column("id"), ID_BYTES))
+        self.writer.write_table(table, row_group_size=table.num_rows)
+
+
+@contextmanager
+def part_files(workspace: Workspace, part: InputPart) -> Iterator[PartFiles]:
+    """Open the files of a unit."""
+    folder = f"ingest/{part.name}"
+    with ExitStack() as stack:
+        drops = stack.enter_context(DropsFile(workspace.create(f"{folder}/drops.parquet"), part))
+        signatures = None
+        if part.minhash:
+            place = workspace.create(f"{folder}/signatures.npy")
+            signatures = stack.enter_context(SignaturesFile(place, part.minhash))
+        compared = stack.enter_context(compared_files(workspace, folder, part.compared))
+        place = workspace.create(f"{folder}/documents.parquet")
+        options = {"compression": "zstd", "use_dictionary": REPEATED}
+        writer = stack.enter_context(pq.ParquetWriter(place, _schema(part), **options))
+        files = PartFiles(part, drops, signatures, compared, writer)
+        yield files
+        files.write()
+
+
+def _schema(part: InputPart) -> pa.Schema:
+    fields = part.fields
+    return ingested_schema(
+        sections=bool(fields.section_columns) or fields.chat is not None,
+        flags=fields.chat is not None,
+        keep_columns=fields.keep_columns,
+    )

@@ -1,9 +1,12 @@
 """Record: what a unit of ingest reports, to the record of the step and to checks of all units."""
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from pipeline.steps.records import UnitRecord
 from stages.config import Config
+from stages.reading.columns_seen import ColumnsSeen
 
 
 class LongValues(Config):
@@ -85,3 +88,25 @@ class PartRecord(UnitRecord):
     """Likewise those of drops that no filter made."""
     noticed: dict[str, int] = Field(default_factory=dict)
     """What is no drop and people should know, by name: see `stages.reading.noticed`."""
+
+
+def column_counts(columns: ColumnsSeen) -> ColumnCounts:
+    """Return what a unit's record says of its JSON records."""
+    return ColumnCounts(
+        records=columns.records,
+        absent=columns.absent,
+        first=columns.first,
+        there=tuple(columns.there),
+        textless=columns.textless,
+        untaken={key: dict(kinds) for key, kinds in columns.untaken.items()},
+        first_wrong=columns.first_wrong,
+    )
+
+
+def add_long(totals: dict[str, LongValues], more: Mapping[str, LongValues]) -> None:
+    """Add values that are too long to those of documents before."""
+    for column, values in more.items():
+        before = totals.get(column)
+        documents = values.documents + (before.documents if before else 0)
+        first = before.first if before else values.first
+        totals[column] = LongValues(documents=documents, first=first)

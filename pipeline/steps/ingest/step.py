@@ -24,8 +24,9 @@ from pipeline.steps.ingest.compared import (
     unquoted_of,
 )
 from pipeline.steps.ingest.dialogues import REFUSED
-from pipeline.steps.ingest.filtering import least_samples
-from pipeline.steps.ingest.part import BATCH_BYTES, ingest_part
+from pipeline.steps.ingest.files import BATCH_BYTES
+from pipeline.steps.ingest.making import least_samples
+from pipeline.steps.ingest.part import ingest_part
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.record import PartRecord, Sample
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pipeline.engine.memory import MIB
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import SCAN
-from pipeline.steps.ingest.part import BATCH_BYTES
+from pipeline.steps.ingest.files import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR
 from pipeline.steps.table import step_of
 from pipeline.steps.tokenizer.step import TOKENIZER

@@ -40,7 +40,7 @@ from pipeline.steps.dedup.method import PieceWork, RunWork
 from pipeline.steps.dedup.pieces import cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.dedup.runs import unit_runs
-from pipeline.steps.ingest import part as ingest
+from pipeline.steps.ingest import files
 from pipeline.steps.ingest.part import ingest_part
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.record import PartRecord
@@ -336,7 +336,7 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     assert {"exact", "minhash"} == set(methods)
     assert any(expected.kept)
     small, small_units = Run(tmp_path / "small", corpus, unit_size=2500, pieces=1).verdict()
-    monkeypatch.setattr(ingest, "BATCH_BYTES", 900)  # several row groups in a unit
+    monkeypatch.setattr(files, "BATCH_BYTES", 900)  # several row groups in a unit
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
     for module in (resolving, evidence):
         monkeypatch.setattr(module, "EVIDENCE_ROWS", 4)

@@ -106,9 +106,8 @@ def compare_continued(  # noqa: PLR0913  # one parameter an option
     folder = output or folders[0] / FOLDER
     with making(folder, "--output"):  # before hours of training, not after
         make_folder((folder / MODELS).absolute())
-    num_bytes = np.array(
-        [len(piece) for piece in tokenizer_of(folders[0]).codec.piece_bytes()], np.int64
-    )
+    pieces = tokenizer_of(folders[0]).codec.piece_bytes()
+    num_bytes = np.array([len(piece) for piece in pieces], np.int64)
     session = _Session.begin(start, settings, fitting, evaluated, num_bytes, folder / MODELS, save=save)
     progress = Progress(None, stream)
     records: list[ContinuedContent] = []

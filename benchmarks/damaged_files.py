@@ -32,7 +32,7 @@ from typing import Any
 
 from trial_lines import Trials, add_trial_options, conduct
 
-from pipeline.report.content import RunReport
+from pipeline.report.report import RunReport
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from pipeline.session.verifying import verify_session

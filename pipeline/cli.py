@@ -30,7 +30,8 @@ from pipeline.commands.options import (
 from stages.errors import VerificationError
 
 if TYPE_CHECKING:
-    from pipeline.report.content import RunReport, VerdictContent
+    from pipeline.report.report import Report, RunReport
+    from pipeline.steps.verify.step import VerdictRecord
 
 app = typer.Typer(
     name="shardmill",
@@ -104,7 +105,6 @@ def run(  # noqa: PLR0913  # one parameter an option
 ) -> None:
     """Run, or resume: what is committed is not done again."""
     from pipeline.commands import api
-    from pipeline.report.terminal import print_report
 
     report = api.run(
         run_file,
@@ -118,8 +118,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         stream=progress(quiet=quiet),
         verbose=verbose,
     )
-    print_report(report, as_json=as_json)
-    _require_pass(report)
+    _show_report(report, as_json=as_json)
 
 
 @app.command(epilog=examples_of("status"))
@@ -149,13 +148,11 @@ def verify(
 ) -> None:
     """Check the datasets of a finished run again, from their files."""
     from pipeline.commands import api
-    from pipeline.report.terminal import print_report
 
     report = api.verify(
         folder, workers=workers, address=address, full=full, stream=progress(quiet=quiet)
     )
-    print_report(report, as_json=as_json)
-    _require_pass(report)
+    _show_report(report, as_json=as_json)
 
 
 @app.command(
@@ -228,29 +225,35 @@ def root(
     """Turns a raw text corpus into verified, memory-mapped training shards, on Ray."""
 
 
-def _require_pass(report: "RunReport") -> None:
-    for later in report.get("generations", {}).values():
+def _show_report(report: "RunReport", *, as_json: bool) -> None:
+    """Print the report of a run, and fail if it has failed."""
+    from pipeline.report.report import Report
+    from pipeline.report.terminal import print_report
+
+    print_report(report, as_json=as_json)
+    _require_pass(Report.model_validate(report))
+
+
+def _require_pass(report: "Report") -> None:
+    for later in report.generations.values():
         _require_pass(later)
     failed = [
-        f"{name}{_suspicion(verdict)}"
-        for name, verdict in report["verify"].items()
-        if not verdict["passed"]
+        f"{name}{_suspicion(verdict)}" for name, verdict in report.verify.items() if not verdict.passed
     ]
-    findings = (report.get("audit") or {"findings": []})["findings"]
-    if findings:
+    if report.audit is not None and report.audit.findings:
         failed = ["files of the run (run again with --replace to repair them)", *failed]
     if failed:
         raise VerificationError(f"verify: FAIL: {', '.join(failed)}; see the findings above")
 
 
-def _suspicion(verdict: "VerdictContent") -> str:
+def _suspicion(verdict: "VerdictRecord") -> str:
     """Say of a verdict that no exact check failed, if it is a loss that alike documents may give."""
-    from pipeline.report.verdicts import LEAK, failed_gates
+    from pipeline.report.verdicts import LEAK, failed_gates, learning_of
 
-    learning = verdict["learning"]
-    if verdict["findings"] or not learning:
+    learning = learning_of(verdict)
+    if verdict.findings or learning is None:
         return ""
-    failed = [gate["name"] for gate in failed_gates(verdict)]
+    failed = [gate.name for gate in failed_gates(learning)]
     if failed == [LEAK]:
         return f" (the exact checks passed, but the loss is so low that the gate {LEAK} failed)"
     return ""

@@ -15,7 +15,7 @@ from pipeline.commands.finished_run import FinishedRun
 from pipeline.inputs.limited import limit_inputs, limited_folder
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
-from pipeline.report.content import RunReport
+from pipeline.report.report import RunReport
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.request import RunRequest

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -17,7 +17,7 @@ from stages.loading.dataset import ShardDataset
 from stages.loading.grown import open_dataset
 
 if TYPE_CHECKING:
-    from pipeline.report.content import RunReport
+    from pipeline.report.report import RunReport
 
 
 class FinishedRun:
@@ -55,7 +55,7 @@ class FinishedRun:
             raise ConfigError(
                 f"{place}: not the JSON of a report; `shardmill verify {folder}` writes it anew"
             ) from error
-        self.report = cast("RunReport", content)
+        self.report: RunReport = content
         """All numbers of `report/report.json`."""
 
     @property

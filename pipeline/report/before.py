@@ -2,12 +2,12 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.report.part import Part
 from stages.store.folders import files_below
 
 _SHOWN = 20
@@ -16,7 +16,7 @@ _MOST_COUNTED = 1_000_000
 """Cuts that are counted; of more, their texts would not fit into memory."""
 
 
-class RepeatedContent(TypedDict):
+class RepeatedText(Part):
     """A text that was cut out of documents, since it stands in an earlier one."""
 
     method: str
@@ -44,7 +44,7 @@ def languages_before(output: Path) -> dict[str, int] | None:
     return dict(sorted(counts.items())) or None
 
 
-def repeated_texts(output: Path) -> list[RepeatedContent]:
+def repeated_texts(output: Path) -> tuple[RepeatedText, ...]:
     """Return the texts that were cut most often out of documents, most bytes first."""
     place = output / "dedup" / "cuts.parquet"
     cuts: Counter[tuple[str, str]] = Counter()
@@ -61,14 +61,8 @@ def repeated_texts(output: Path) -> list[RepeatedContent]:
                 if seen >= _MOST_COUNTED:
                     break
     except (pa.ArrowException, OSError):  # none, or damaged
-        return []
+        return ()
     most = sorted(sizes, key=lambda key: (-sizes[key], key))[:_SHOWN]
-    return [
-        {
-            "method": method,
-            "excerpt": excerpt,
-            "cuts": cuts[method, excerpt],
-            "bytes": sizes[method, excerpt],
-        }
-        for method, excerpt in most
-    ]
+    return tuple(
+        RepeatedText(method=key[0], excerpt=key[1], cuts=cuts[key], bytes=sizes[key]) for key in most
+    )

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Iterator
 
-from pipeline.report.content import RunReport
+from pipeline.report.plain import TextTable, markdown_text
+from pipeline.report.report import DocumentCounts, Report
+from pipeline.report.verdicts import word_of
 from pipeline.report.words import said_of_reason
 from pipeline.run_file.config import RunFile
-from pipeline.system.printable import printable
 from stages.objectives.table import KINDS
 from stages.reading.source_code import CODE_ENDINGS
 
@@ -38,7 +39,7 @@ _MOST_LANGUAGES = 20
 """Rows of languages in the text; the metadata has all."""
 
 
-def render_card(report: RunReport, file: RunFile, *, configs: str = "") -> str:
+def render_card(report: Report, file: RunFile, *, configs: str = "") -> str:
     """Return the card of a run.
 
     Args:
@@ -51,12 +52,12 @@ def render_card(report: RunReport, file: RunFile, *, configs: str = "") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _metadata(report: RunReport, file: RunFile) -> Iterator[str]:
-    yield f"pretty_name: {json.dumps(report['name'])}"
+def _metadata(report: Report, file: RunFile) -> Iterator[str]:
+    yield f"pretty_name: {json.dumps(report.name)}"
     licences = {_known(source.license) for source in file.sources}
     (licence,) = licences if len(licences) == 1 else {"other"}
     yield f"license: {licence}"
-    named = {row["language"] for row in report["languages"] if _ISO.fullmatch(row["language"])}
+    named = {row.language for row in report.languages if _ISO.fullmatch(row.language)}
     languages = sorted(named - CODE_ENDINGS.keys())  # go is no natural language
     if named - set(languages):
         languages.append("code")
@@ -66,10 +67,15 @@ def _metadata(report: RunReport, file: RunFile) -> Iterator[str]:
     categories = {KINDS[dataset.objective.kind].category for dataset in file.datasets}
     yield "task_categories:"
     yield from (f"- {category}" for category in sorted(categories))
-    kept = report["documents"].get("kept", report["documents"]["read"])
+    kept = _kept(report.documents)
     size = next((said for most, said in (*_SIZES, *_LARGER) if kept < most), _LARGEST)
     yield f"size_categories:\n- {size}"
     yield "tags:\n- shardmill\n- pretraining"
+
+
+def _kept(documents: DocumentCounts) -> int:
+    """Return how many documents are left, as far as the run has come."""
+    return documents.read if documents.kept is None else documents.kept
 
 
 def _known(licence: str | None) -> str:
@@ -77,47 +83,47 @@ def _known(licence: str | None) -> str:
     return name if name in _LICENCES else "other"
 
 
-def _text(report: RunReport, file: RunFile) -> Iterator[str]:
-    documents, tokens = report["documents"], sum(row["tokens"] for row in report["languages"])
-    yield f"# {_cell(report['name'])}"
-    kept = documents.get("kept", documents["read"])
+def _text(report: Report, file: RunFile) -> Iterator[str]:
+    documents, tokens = report.documents, sum(row.tokens for row in report.languages)
+    yield f"# {markdown_text(report.name)}"
+    kept = _kept(documents)
     yield (
-        f"{kept:,} documents, {tokens:,} tokens in {len(report['languages']):,} languages, made by"
+        f"{kept:,} documents, {tokens:,} tokens in {len(report.languages):,} languages, made by"
         f" Shardmill from {len(file.sources):,} source{'s' * (len(file.sources) != 1)}."
     )
     yield "## Sources"
-    yield _table(
+    yield TextTable(
         ("source", "paths", "licence"),
         [
             (source.name, ", ".join(source.paths or (source.run or "",)), source.license or "not said")
             for source in file.sources
         ],
-    )
-    if report["languages"]:
+    ).markdown
+    if report.languages:
         yield "## Languages"
-        yield _table(
+        yield TextTable(
             ("language", "documents", "bytes", "tokens", "share"),
             [
                 (
-                    row["language"],
-                    f"{row['documents']:,}",
-                    f"{row['bytes']:,}",
-                    f"{row['tokens']:,}",
-                    f"{row['tokens'] / max(tokens, 1):.2%}",
+                    row.language,
+                    f"{row.documents:,}",
+                    f"{row.bytes:,}",
+                    f"{row.tokens:,}",
+                    f"{row.tokens / max(tokens, 1):.2%}",
                 )
-                for row in report["languages"][:_MOST_LANGUAGES]
+                for row in report.languages[:_MOST_LANGUAGES]
             ],
-        )
-        if len(report["languages"]) > _MOST_LANGUAGES:
-            yield f"and {len(report['languages']) - _MOST_LANGUAGES:,} languages with fewer tokens."
+        ).markdown
+        if len(report.languages) > _MOST_LANGUAGES:
+            yield f"and {len(report.languages) - _MOST_LANGUAGES:,} languages with fewer tokens."
     yield "## What was done"
-    yield "\n".join(f"- {_cell(line)}" for line in _done(report, file))
+    yield "\n".join(f"- {markdown_text(line)}" for line in _done(report, file))
     yield from _rows_of_datasets(report, file)
     yield from _mix(report)
-    if not report["verify"]:
+    if not report.verify:
         yield "The run has not come to its end: nothing of it is verified."
         return
-    has_learned = any(verdict["learning"] is not None for verdict in report["verify"].values())
+    has_learned = any(verdict.learning is not None for verdict in report.verify.values())
     said = "A small model was trained on the rows, if enough is there, and held to gates. "
     trained = said if has_learned else ""
     yield "## How it was checked"
@@ -128,73 +134,62 @@ def _text(report: RunReport, file: RunFile) -> Iterator[str]:
         " has all numbers."
     )
     yield "## To make it again"
-    yield "\n".join(f"- {_cell(line)}" for line in _again(report, file))
+    yield "\n".join(f"- {markdown_text(line)}" for line in _again(report, file))
 
 
-def _rows_of_datasets(report: RunReport, file: RunFile) -> Iterator[str]:
+def _rows_of_datasets(report: Report, file: RunFile) -> Iterator[str]:
     yield "## Datasets"
-    yield _table(
+    yield TextTable(
         ("dataset", "objective", "split", "rows", "tokens", "verdict"),
         [
             (
                 dataset.name,
                 dataset.objective.kind,
                 split,
-                f"{totals['rows']:,}",
-                f"{totals['tokens']:,}",
-                report["verify"][dataset.name]["verdict"].upper()
-                if dataset.name in report["verify"]
+                f"{totals.rows:,}",
+                f"{totals.tokens:,}",
+                word_of(report.verify[dataset.name]).upper()
+                if dataset.name in report.verify
                 else "not verified",
             )
             for dataset in file.datasets
-            for split, totals in report["datasets"].get(dataset.name, {}).items()
+            for split, totals in report.datasets.get(dataset.name, {}).items()
         ],
-    )
+    ).markdown
 
 
-def _done(report: RunReport, file: RunFile) -> Iterator[str]:
-    documents = report["documents"]
-    yield f"records read: {documents['read']:,}"
-    for reason, count in documents["dropped"].items():
+def _done(report: Report, file: RunFile) -> Iterator[str]:
+    documents = report.documents
+    yield f"records read: {documents.read:,}"
+    for reason, count in documents.dropped.items():
         if count:
             yield f"dropped, {said_of_reason(reason)}: {count:,}"
-    for method, count in documents.get("removed", {}).items():
+    for method, count in (documents.removed or {}).items():
         yield f"removed, {said_of_reason(method)}: {count:,}"
     if file.dedup.near:
         near = file.dedup.minhash
         yield f"near-duplicates: MinHash-LSH of {near.num_perm}, Jaccard similarity {near.threshold}"
     for one in file.filters:
         yield f"filter: {one.kind}"
-    if report["tokenizer"] is not None:
+    if report.tokenizer is not None:
         how = file.tokenizer.path or f"trained on the texts ({file.tokenizer.train.model})"
-        yield f"tokenizer: {how}, {report['tokenizer'].get('vocab_size', '?')} ids"
+        yield f"tokenizer: {how}, {report.tokenizer.vocab_size} ids"
 
 
-def _mix(report: RunReport) -> Iterator[str]:
-    for name, mix in report.get("mix", {}).items():
-        yield f"## Mix of {_cell(name)}"
-        yield _table(
+def _mix(report: Report) -> Iterator[str]:
+    for name, mix in report.mix.items():
+        yield f"## Mix of {markdown_text(name)}"
+        yield TextTable(
             ("source", "tokens in rows", "share"),
-            [(one["source"], f"{one['tokens']:,}", f"{one['share']:.2%}") for one in mix["sources"]],
-        )
+            [(one.source, f"{one.tokens:,}", f"{one.share:.2%}") for one in mix.sources],
+        ).markdown
 
 
-def _again(report: RunReport, file: RunFile) -> Iterator[str]:
+def _again(report: Report, file: RunFile) -> Iterator[str]:
     yield f"seed {file.seed}; the same inputs, run file and version give the same bytes"
-    if "made" in report:
-        made = report["made"]
-        libraries = ", ".join(f"{name} {version}" for name, version in made["libraries"].items())
-        yield f"Shardmill {made['shardmill']}, Python {made['python']}, {libraries}"
-    for name, splits in report["datasets"].items():
+    if made := report.made:
+        libraries = ", ".join(f"{name} {version}" for name, version in made.libraries.items())
+        yield f"Shardmill {made.shardmill}, Python {made.python}, {libraries}"
+    for name, splits in report.datasets.items():
         for split, totals in splits.items():
-            yield f"fingerprint of {name}/{split}: {totals['fingerprint']}"
-
-
-def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [headings, tuple("---" for _ in headings), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    """Return a text that Markdown shows as it is, on one line."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(printable(text).split()))
+            yield f"fingerprint of {name}/{split}: {totals.fingerprint}"

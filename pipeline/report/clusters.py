@@ -6,41 +6,21 @@ Marked: two texts side by side, with the words marked in which one differs from 
 import re
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, NewType
 
 from markupsafe import Markup, escape
 
 from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, print_json
-from pipeline.steps.dedup.clusters import LargestRecord
+from pipeline.steps.dedup.clusters import LargeCluster, LargestRecord
 from pipeline.steps.dedup.step import DEDUP, LARGEST_UNIT
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import printable
 from stages.errors import ConfigError
 
-
-class ClusterDocumentContent(TypedDict):
-    """A document of a cluster of duplicates."""
-
-    id: str
-    place: str
-    kept: bool
-    kept_id: str | None
-    similarity: float | None
-    method: str | None
-    excerpt: str
-
-
-class ClusterContent(TypedDict):
-    """A cluster of duplicates, with a few of its documents."""
-
-    id: str
-    documents: int
-    kept: int
-    removed: dict[str, int]
-    """By method."""
-    shown: list[ClusterDocumentContent]
+ClusterContent = NewType("ClusterContent", dict[str, Any])
+"""The JSON of a `LargeCluster`."""
 
 
 def duplicates(folder: str | Path) -> list[ClusterContent]:
@@ -60,8 +40,8 @@ def duplicates(folder: str | Path) -> list[ClusterContent]:
             f"{folder}: no clusters of duplicates are described here: it holds no run whose"
             " deduplication is decided, or one with dedup.exact = false; run until dedup first"
         )
-    content = commit.read(LargestRecord).model_dump(mode="json")
-    return cast("list[ClusterContent]", content["clusters"])
+    found = commit.read(LargestRecord).clusters
+    return [ClusterContent(cluster.model_dump(mode="json")) for cluster in found]
 
 
 def print_clusters(clusters: list[ClusterContent], *, as_json: bool) -> None:
@@ -72,16 +52,16 @@ def print_clusters(clusters: list[ClusterContent], *, as_json: bool) -> None:
     console = PlainConsole()
     if not clusters:
         console.line("no document is removed as a duplicate")
-    for number, cluster in enumerate(clusters, 1):
-        removed = ", ".join(f"{name}: {count:,}" for name, count in cluster["removed"].items())
-        gone = f", {cluster['documents'] - cluster['kept']:,} removed ({removed})" if removed else ""
-        console.line(f"{number}. {cluster['documents']:,} documents, {cluster['kept']:,} kept{gone}")
-        for shown in cluster["shown"]:
-            what = "kept" if shown["kept"] else f"removed ({shown['method']})"
-            if shown["similarity"] is not None:
-                what += f", similarity {shown['similarity']:.3f}"
-            console.line(f"   {what}: {shown['place']}")
-            console.line(f"      {' '.join(shown['excerpt'].split())}")
+    for number, cluster in enumerate(map(LargeCluster.model_validate, clusters), 1):
+        removed = ", ".join(f"{name}: {count:,}" for name, count in cluster.removed.items())
+        gone = f", {cluster.documents - cluster.kept:,} removed ({removed})" if removed else ""
+        console.line(f"{number}. {cluster.documents:,} documents, {cluster.kept:,} kept{gone}")
+        for shown in cluster.shown:
+            what = "kept" if shown.kept else f"removed ({shown.method})"
+            if shown.similarity is not None:
+                what += f", similarity {shown.similarity:.3f}"
+            console.line(f"   {what}: {shown.place}")
+            console.line(f"      {' '.join(shown.excerpt.split())}")
 
 
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")

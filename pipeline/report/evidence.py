@@ -8,7 +8,7 @@ record of the split -> a line for status and for the report, and a warning if it
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pipeline.report.content import EvidenceContent, LookedContent, RunReport
+from pipeline.report.report import Report, SeenEvidence
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.records import AuditReport, sum_looked
 from pipeline.steps.run_folder import RunFolder
@@ -21,8 +21,8 @@ _NAMED = 5
 """Keys without data that are named."""
 
 
-def add_evidence(report: RunReport, records: Records, audited: AuditReport | None) -> None:
-    """Add to a report how much of the evidence was looked at; nothing before a check did."""
+def evidence_of(records: Records, audited: AuditReport | None) -> SeenEvidence | None:
+    """Return how much of the evidence was looked at; None before a check did."""
     decoded = records.get(DECODE)
     verdicts = records.datasets(VERIFY).values()
     looked = [one for verdict in verdicts for one in verdict.looked]
@@ -32,30 +32,21 @@ def add_evidence(report: RunReport, records: Records, audited: AuditReport | Non
         lacking.update(decoded.lacking)
     if audited is not None:
         looked += audited.looked
-    if not looked:
-        return
-    report["evidence"] = EvidenceContent(
-        looked=[
-            LookedContent(what=one.what, unit=one.unit, looked=one.looked, of=one.of)
-            for one in sum_looked(looked)
-        ],
-        lacking=sorted(lacking),
-    )
+    return SeenEvidence(looked=sum_looked(looked), lacking=tuple(sorted(lacking))) if looked else None
 
 
-def evidence_lines(report: RunReport) -> Iterator[str]:
+def evidence_lines(evidence: SeenEvidence | None) -> Iterator[str]:
     """Yield for people how many of how many were looked at."""
-    evidence = report.get("evidence")
     if evidence is None:
         return
-    tasks = [one for one in evidence["looked"] if one["unit"] == "tasks"]
-    looked, of = (sum(one[key] for one in tasks) for key in ("looked", "of"))
+    tasks = [one for one in evidence.looked if one.unit == "tasks"]
+    looked, of = sum(one.looked for one in tasks), sum(one.of for one in tasks)
     yield f"evidence: {looked:,} of {of:,} tasks of finished steps were done again and compared"
-    for one in evidence["looked"]:
-        if one["unit"] != "tasks" and one["of"]:
-            yield f"  {one['what']}: {one['looked']:,} of {one['of']:,} {one['unit']}"
-    if evidence["lacking"]:
-        named, more = evidence["lacking"][:_NAMED], len(evidence["lacking"]) - _NAMED
+    for one in evidence.looked:
+        if one.unit != "tasks" and one.of:
+            yield f"  {one.what}: {one.looked:,} of {one.of:,} {one.unit}"
+    if evidence.lacking:
+        named, more = evidence.lacking[:_NAMED], len(evidence.lacking) - _NAMED
         rest = f" and {more:,} more" if more > 0 else ""
         yield f"  not checked, since an earlier version did not write it: {', '.join(named)}{rest}"
 
@@ -78,10 +69,9 @@ def line_of(joined: AmountsBySource) -> str:
     )
 
 
-def joined_in(report: RunReport) -> str | None:
+def joined_in(report: Report) -> str | None:
     """Say it of a report; None if no document joined."""
-    split = report["split"]
-    joined = {} if split is None else by_source(SplitRecord.model_validate(split))
+    joined = {} if report.split is None else by_source(report.split)
     return line_of(joined) if joined else None
 
 

@@ -3,39 +3,36 @@
     tokenizer/parity.json, languages of the corpus    ->  parity, tokens a word ..., by language
     token store, packing                              ->  shares of documents, bytes, tokens, rows
 
-The tables are texts, for the page and for the terminal alike.
+The tables are for the page and for the terminal alike.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from pydantic import TypeAdapter
-from typing_extensions import TypedDict
-
-from pipeline.report.content import FairnessContent, LanguageContent, PackingContent, RunReport
 from pipeline.report.parity import draw_parity
+from pipeline.report.part import Part
+from pipeline.report.plain import TextTable
+from pipeline.report.report import Fairness, LanguageRow, Report, SplitPacking
 from pipeline.run_file.config import OWN
 from pipeline.steps.tokenizer.parallel import PARITY
 from stages.tokenizer.parity import measured_as
 
 _TRAIN = "train"
-_COUNTS: tuple[Literal["documents", "bytes", "tokens"], ...] = ("documents", "bytes", "tokens")
+_COUNTS = ("documents", "bytes", "tokens")
 
 
-class _Tokenizer(TypedDict):
+class _Tokenizer(Part):
     name: str
     vocab_size: int
 
 
-class _ParityFile(TypedDict):
+class _ParityFile(Part):
     """What of tokenizer/parity.json is read."""
 
     reference: str
     unit: str
     sentences: int
-    tokenizers: list[_Tokenizer]
+    tokenizers: tuple[_Tokenizer, ...]
     languages: dict[str, dict[str, dict[str, float]]]
 
 
@@ -43,17 +40,7 @@ _BYTES = {"byte_tokens": "byte tokens", "byte_fallback": "held out"}
 """Headings of the shares of byte tokens, of the token store and of text that was not trained on."""
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table of texts, the first column to the left."""
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left_out: int = 0
-    """Rows that are too many."""
-
-
-def fairness_of(output: Path, languages: Sequence[str]) -> FairnessContent | None:
+def fairness_of(output: Path, languages: Sequence[str]) -> Fairness | None:
     """Return what the languages of a corpus take for the same text; None if nothing was measured.
 
     Args:
@@ -61,105 +48,104 @@ def fairness_of(output: Path, languages: Sequence[str]) -> FairnessContent | Non
         languages: of the corpus.
     """
     try:
-        data = (output / PARITY).read_bytes()
-        found = TypeAdapter(_ParityFile).validate_json(data)
+        found = _ParityFile.model_validate_json((output / PARITY).read_bytes())
     except (OSError, ValueError):  # none, or damaged: `verify` names it
         return None
-    names = measured_as(languages, found["languages"].keys())
-    own = {name: found["languages"][one] for name, one in names.items()}
-    if not own or any(one["name"] not in rates for rates in own.values() for one in found["tokenizers"]):
+    names = measured_as(languages, found.languages.keys())
+    own = {name: found.languages[one] for name, one in names.items()}
+    sizes = {one.name: one.vocab_size for one in found.tokenizers}
+    if not own or any(name not in rates for rates in own.values() for name in sizes):
         return None
-    return {
-        "reference": found["reference"],
-        "unit": found["unit"],
-        "sentences": found["sentences"],
-        "tokenizers": {one["name"]: one["vocab_size"] for one in found["tokenizers"]},
-        "languages": own,
-    }
+    return Fairness(
+        reference=found.reference,
+        unit=found.unit,
+        sentences=found.sentences,
+        tokenizers=sizes,
+        languages=own,
+    )
 
 
 def first_languages(
-    rows: Sequence[LanguageContent], most: int
-) -> tuple[list[LanguageContent], LanguageContent | None]:
+    rows: Sequence[LanguageRow], most: int
+) -> tuple[list[LanguageRow], LanguageRow | None]:
     """Return the first rows of a table of languages, and the sum of the others if there are some."""
     shown, rest = list(rows[:most]), rows[most:]
     if not rest:
         return shown, None
-    others: LanguageContent = {
-        "language": f"{len(rest):,} others",
-        "documents": sum(row["documents"] for row in rest),
-        "bytes": sum(row["bytes"] for row in rest),
-        "tokens": sum(row["tokens"] for row in rest),
-    }
-    if all("byte_tokens" in row for row in rest):
-        others["byte_tokens"] = sum(row.get("byte_tokens", 0) for row in rest)
-    return shown, others
+    counted = [row.byte_tokens for row in rest if row.byte_tokens is not None]
+    return shown, LanguageRow(
+        language=f"{len(rest):,} others",
+        documents=sum(row.documents for row in rest),
+        bytes=sum(row.bytes for row in rest),
+        tokens=sum(row.tokens for row in rest),
+        byte_tokens=sum(counted) if len(counted) == len(rest) else None,
+    )
 
 
-def mix_table(report: RunReport, most: int) -> TextTable:
+def mix_table(report: Report, most: int) -> TextTable:
     """Return documents, bytes and tokens by language with their shares, and the share of rows.
 
     Args:
         report: of a run that has a token store.
         most: languages; of more, those with most tokens, and the sum of the others.
     """
-    languages = report["languages"]
+    languages = report.languages
     first, others = first_languages(languages, most)
     rows = [*first, *([] if others is None else [others])]
-    packed = packed_languages(report["packing"])
-    counted = [name for name in _BYTES if any(name in row for row in languages)]
-    before = report.get("languages_before", {})
-    totals = {name: max(sum(row[name] for row in languages), 1) for name in _COUNTS}
+    packed = packed_languages(report.packing)
+    counted = [name for name in _BYTES if any(getattr(row, name) is not None for row in languages)]
+    before = report.languages_before or {}
+    totals = {name: max(sum(getattr(row, name) for row in languages), 1) for name in _COUNTS}
     in_rows = sum(packed.values())
-    rest = in_rows - sum(packed.get(row["language"], 0) for row in first)
+    rest = in_rows - sum(packed.get(row.language, 0) for row in first)
     headings = ["language", *(heading for name in _COUNTS for heading in (name, "share"))]
     headings[1:1] = ["before"] * bool(before)
     headings += ["in rows"] * bool(in_rows) + ["bytes/token", *(_BYTES[name] for name in counted)]
     lines = []
     for row in rows:
-        counts = ((row[name], totals[name]) for name in _COUNTS)
+        counts = ((getattr(row, name), totals[name]) for name in _COUNTS)
         cells = [text for count, total in counts for text in (f"{count:,}", f"{count / total:.2%}")]
         if before:
-            read = sum(before.values()) - sum(before.get(one["language"], 0) for one in first)
-            cells.insert(0, f"{read if row is others else before.get(row['language'], 0):,}")
+            read = sum(before.values()) - sum(before.get(one.language, 0) for one in first)
+            cells.insert(0, f"{read if row is others else before.get(row.language, 0):,}")
         if in_rows:
-            own = rest if row is others else packed.get(row["language"], 0)
+            own = rest if row is others else packed.get(row.language, 0)
             cells.append(f"{own / in_rows:.2%}")
-        cells.append(f"{row['bytes'] / max(row['tokens'], 1):.2f}")
+        cells.append(f"{row.bytes / max(row.tokens, 1):.2f}")
         shares = _byte_shares(row)
         cells += [f"{shares[name]:.2%}" if name in shares else "" for name in counted]
-        lines.append((row["language"], *cells))
-    return TextTable(tuple(headings), tuple(lines), max(len(languages) - most, 0))
+        lines.append((row.language, *cells))
+    return TextTable(headings, lines, max(len(languages) - most, 0))
 
 
-def _byte_shares(row: LanguageContent) -> dict[str, float]:
+def _byte_shares(row: LanguageRow) -> dict[str, float]:
     """Return the shares of byte tokens that are known of a language."""
     shares = {}
-    if "byte_tokens" in row:
-        shares["byte_tokens"] = row["byte_tokens"] / max(row["tokens"], 1)
-    if "byte_fallback" in row:
-        shares["byte_fallback"] = row["byte_fallback"]
+    if row.byte_tokens is not None:
+        shares["byte_tokens"] = row.byte_tokens / max(row.tokens, 1)
+    if row.byte_fallback is not None:
+        shares["byte_fallback"] = row.byte_fallback
     return shares
 
 
-def packed_languages(packing: Mapping[str, Mapping[str, PackingContent]]) -> dict[str, int]:
+def packed_languages(packing: Mapping[str, Mapping[str, SplitPacking]]) -> dict[str, int]:
     """Return the tokens of each language in the training rows of the first dataset."""
     for splits in packing.values():
         if _TRAIN in splits:
-            return {row["name"]: row["tokens"] for row in splits[_TRAIN]["languages"]}
+            return {row.name: row.tokens for row in splits[_TRAIN].languages}
     return {}
 
 
-def parity_table(fairness: FairnessContent, most: int) -> TextTable:
+def parity_table(fairness: Fairness, most: int) -> TextTable:
     """Return what each language takes for the same text, first those that pay most.
 
     Args:
         fairness: of the run.
         most: languages.
     """
-    languages, others = fairness["languages"], [n for n in fairness["tokenizers"] if n != OWN]
+    languages, others = fairness.languages, [n for n in fairness.tokenizers if n != OWN]
     names = sorted(languages, key=lambda name: (-languages[name][OWN]["parity"], name))
-    unit = fairness["unit"].rpartition(" ")[2]
+    unit = fairness.unit.rpartition(" ")[2]
     headings = ("language", "parity", *(f"parity of {name}" for name in others), f"tokens/{unit}")
     rows = []
     for name in names[:most]:
@@ -177,14 +163,14 @@ def parity_table(fairness: FairnessContent, most: int) -> TextTable:
             )
         )
     last = ("tokens/word", "tokens/character", "byte tokens", "no piece")
-    return TextTable((*headings, *last), tuple(rows), max(len(names) - most, 0))
+    return TextTable((*headings, *last), rows, max(len(names) - most, 0))
 
 
-def tokenizer_table(fairness: FairnessContent) -> TextTable:
+def tokenizer_table(fairness: Fairness) -> TextTable:
     """Return what all languages of the corpus take together, by tokenizer."""
     rows = []
-    for name, size in fairness["tokenizers"].items():
-        rates = {language: own[name] for language, own in fairness["languages"].items()}
+    for name, size in fairness.tokenizers.items():
+        rates = {language: own[name] for language, own in fairness.languages.items()}
         tokens = sum(one["tokens"] for one in rates.values())
         parts = sum(one["tokens"] * one["byte_fallback"] for one in rates.values())
         worst = max(rates, key=lambda language: (rates[language]["parity"], language))
@@ -200,34 +186,20 @@ def tokenizer_table(fairness: FairnessContent) -> TextTable:
             )
         )
     headings = ("tokenizer", "ids", "all tokens", "mean parity", "highest parity", "byte tokens")
-    return TextTable(headings, tuple(rows))
+    return TextTable(headings, rows)
 
 
-def parity_picture(fairness: FairnessContent, most: int) -> str:
+def parity_picture(fairness: Fairness, most: int) -> str:
     """Return the picture of parity by language, as SVG; "" if there is one language.
 
     Args:
         fairness: what languages take.
         most: languages; of more, those that pay most.
     """
-    rates = fairness["languages"]
+    rates = fairness.languages
     if len(rates) == 1:
         return ""
     names = sorted(rates, key=lambda name: (-rates[name][OWN]["parity"], name))[:most]
     return draw_parity(
-        {
-            "format_version": 1,
-            "reference": fairness["reference"],
-            "tokenizers": [
-                {"name": name, "path": "", "vocab_size": size}
-                for name, size in fairness["tokenizers"].items()
-            ],
-            "parallel": {
-                "source": "",
-                "unit": fairness["unit"],
-                "languages": {name: rates[name] for name in names},
-                "total": {},
-            },
-            "text": None,
-        }
+        fairness.reference, list(fairness.tokenizers), {name: rates[name] for name in names}
     )

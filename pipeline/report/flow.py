@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pipeline.report.content import DocumentsContent, FlowContent, RunReport
+from pipeline.report.report import DocumentCounts, Report
 from pipeline.report.words import said_of_reason, said_of_step
+from stages.ledger import Flow
 from stages.reading.reader import StreamReader, TextSplit
 from stages.reading.table import reader_of
 
@@ -43,50 +44,48 @@ class FlowStage:
     """How many documents this step sets apart for validation; empty if none."""
 
 
-def flow_stages(report: RunReport) -> list[FlowStage]:
+def flow_stages(report: Report) -> list[FlowStage]:
     """Return the steps of a run through which documents went, in the order of the flow."""
-    read = max(report["documents"]["read"], 1)
+    read = max(report.documents.read, 1)
     return [
         _stage(name, flow, read, held_out=held_out(report) if name == "split" else "")
-        for name, flow in report["ledger"].items()
+        for name, flow in report.ledger.items()
         if not name.startswith(_CHECKS)
     ]
 
 
-def held_out(report: RunReport) -> str:
+def held_out(report: Report) -> str:
     """Say how many documents are held out for validation: those in rows, or the least that it can be.
 
     What is held out are clusters of duplicates, and of some more than one document is kept.
     """
-    splits = [
-        one["validation"]["documents"] for one in report["datasets"].values() if "validation" in one
-    ]
+    splits = [one["validation"].documents for one in report.datasets.values() if "validation" in one]
     if splits:
         return f"{max(splits):,}"
-    clusters = int(str((report.get("split") or {}).get("clusters", 0)))
+    clusters = 0 if report.split is None else report.split.clusters
     return f"{clusters:,} or more" if clusters else ""
 
 
-def _stage(name: str, flow: FlowContent, read: int, *, held_out: str) -> FlowStage:
+def _stage(name: str, flow: Flow, read: int, *, held_out: str) -> FlowStage:
     gone = [
         (
             _OF_STEPS.get((name, reason)) or said_of_reason(reason),
-            tally["documents"] or tally["tokens"] or 0,
-            "documents" if tally["documents"] else "tokens",
+            tally.documents or tally.tokens or 0,
+            "documents" if tally.documents else "tokens",
         )
-        for reason, tally in flow["gone"].items()
-        if tally["documents"] or tally["tokens"]
+        for reason, tally in flow.gone.items()
+        if tally.documents or tally.tokens
     ]
-    left = flow["output"]["documents"]
+    left = flow.output.documents
     return FlowStage(
         step=name,
         said=said_of_step(name),
-        documents_in=flow["input"]["documents"],
+        documents_in=flow.input.documents,
         documents_out=left,
-        tokens_out=flow["output"]["tokens"],
+        tokens_out=flow.output.tokens,
         share=left / read,
         gone=tuple(gone),
-        copies=sum(tally["documents"] for tally in flow.get("added", {}).values()),
+        copies=sum(tally.documents for tally in flow.added.values()),
         is_beside=name in _BESIDE,
         held_out=held_out,
     )
@@ -116,14 +115,14 @@ def shown_place(text: str, splits: Mapping[str, TextSplit]) -> str:
     return f"{source}: {rest[: found.start()]}{rest[found.end() :]}"
 
 
-def example_drops(documents: DocumentsContent) -> Iterator[str]:
+def example_drops(documents: DocumentCounts) -> Iterator[str]:
     """Yield an example of each main reason, the most frequent first, of whichever source has it."""
-    frequent = sorted(documents["dropped"].items(), key=lambda item: -item[1])
+    frequent = sorted(documents.dropped.items(), key=lambda item: -item[1])
     for reason, _ in frequent[:SHOWN]:
         lines = [
-            f"{sample['place']}: {reason}: {sample['detail']}"
-            for sample in documents.get("samples", [])
-            if sample["reason"] == reason
+            f"{sample.place}: {reason}: {sample.detail}"
+            for sample in documents.samples
+            if sample.reason == reason
         ]
-        lines += [line for line in documents["named_drops"] if f": {reason}: " in line]
+        lines += [line for line in documents.named_drops if f": {reason}: " in line]
         yield from lines[:1]

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypedDict
 
 from pydantic import BaseModel, ByteSize, ValidationError
 
+from pipeline.report.part import Part
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import size_with_unit
 from pipeline.state.commits import SCAN
@@ -20,7 +20,7 @@ _LONGEST = 200
 """Characters of a setting; a longer one is in run.json."""
 
 
-class MadeContent(TypedDict):
+class Made(Part):
     """How a run was made."""
 
     shardmill: str
@@ -29,8 +29,8 @@ class MadeContent(TypedDict):
     began: str | None
     """Of the first attempt that made something, UTC; None if none did."""
     ended: str | None
-    seconds: float
-    """Of these attempts."""
+    seconds: int | float
+    """Of these attempts; an int if there are none."""
     attempts: int
     """That made something: not a run that found all done."""
     workers: int | None
@@ -47,7 +47,7 @@ class _Logged(BaseModel):
     workers: int | None = None
 
 
-def made_of(file: RunFile, output: Path) -> MadeContent:
+def made_of(file: RunFile, output: Path) -> Made:
     """Return how a run was made, from its log and its settings."""
     logged = list(_events(output))
     makers = {event.attempt for event in logged if event.event == "commit" and event.step != SCAN}
@@ -57,17 +57,17 @@ def made_of(file: RunFile, output: Path) -> MadeContent:
         first, _ = spans.get(event.attempt, (event.time, 0.0))
         spans[event.attempt] = first, event.time
     workers = [event.workers for event in events if event.workers is not None]
-    return {
-        "shardmill": installed("shardmill") or "not installed",
-        "python": platform.python_version(),
-        "libraries": _versions(),
-        "began": _instant(events[0].time) if events else None,
-        "ended": _instant(events[-1].time) if events else None,
-        "seconds": round(sum(last - first for first, last in spans.values()), 1),
-        "attempts": len(spans),
-        "workers": workers[-1] if workers else None,
-        "settings": dict(_settings(file)),
-    }
+    return Made(
+        shardmill=installed("shardmill") or "not installed",
+        python=platform.python_version(),
+        libraries=_versions(),
+        began=_instant(events[0].time) if events else None,
+        ended=_instant(events[-1].time) if events else None,
+        seconds=round(sum(last - first for first, last in spans.values()), 1),
+        attempts=len(spans),
+        workers=workers[-1] if workers else None,
+        settings=dict(_settings(file)),
+    )
 
 
 def _events(output: Path) -> Iterator[_Logged]:

@@ -9,13 +9,13 @@ Theory: 1 - (1 - s^rows)^bands for similarity s, if each entry of two signatures
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.report.part import Part
 from stages.dedup.compared import compared_sets, compared_signatures
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_keys, band_shape
@@ -30,7 +30,7 @@ _EXCHANGED = tuple(level / 80 for level in range(1, 17))
 _BINS = 10
 
 
-class MeasuredPoint(TypedDict):
+class MeasuredPoint(Part):
     """Pairs of about one similarity."""
 
     similarity: float
@@ -40,7 +40,7 @@ class MeasuredPoint(TypedDict):
     """Share of them that have a band in common."""
 
 
-def measured_curve(config: MinHashConfig, output: Path) -> list[MeasuredPoint]:
+def measured_curve(config: MinHashConfig, output: Path) -> tuple[MeasuredPoint, ...]:
     """Return how often pairs are compared, by tenths of similarity; nothing without texts to take.
 
     Args:
@@ -57,9 +57,9 @@ def measured_curve(config: MinHashConfig, output: Path) -> list[MeasuredPoint]:
             mean = sum(similarity for similarity, _ in inside) / len(inside)
             share = sum(compared for _, compared in inside) / len(inside)
             points.append(
-                {"similarity": round(mean, 4), "pairs": len(inside), "compared": round(share, 4)}
+                MeasuredPoint(similarity=round(mean, 4), pairs=len(inside), compared=round(share, 4))
             )
-    return points
+    return tuple(points)
 
 
 def _texts(output: Path) -> Iterator[str]:

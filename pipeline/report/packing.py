@@ -12,13 +12,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.report.content import PackedContent, PackingContent, RunReport, SplitContent
+from pipeline.report.report import Packed, SplitPacking, SplitTotals
 from pipeline.steps.names import read_rows
 from stages.columns import SHARD_DOCUMENTS, keep_columns_of, with_kept
 from stages.errors import FormatError
@@ -49,20 +50,12 @@ class _Sums:
     learned: int = 0
     silent_segments: int = 0
 
-    def content(self, name: str, *, with_losses: bool) -> PackedContent:
+    def packed(self, name: str, *, with_losses: bool) -> Packed:
         """Return them as the report has them."""
-        content: PackedContent = {
-            "name": name,
-            "documents": self.documents,
-            "tokens": self.tokens,
-            "padding": round(self.padding),
-            "cut_documents": self.cut_documents,
-            "tokens_behind_cuts": self.tokens_behind_cuts,
-            "tokens_cut": self.tokens_cut,
-        }
-        if with_losses:
-            content |= {"learned": self.learned, "silent_segments": self.silent_segments}
-        return content
+        own: dict[str, Any] = {**vars(self), "name": name, "padding": round(self.padding)}
+        if not with_losses:
+            del own["learned"], own["silent_segments"]
+        return Packed(**own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +74,7 @@ class Counted:
     """Its segments without such a token; likewise."""
 
 
-def packing_of(
-    output: Path, datasets: dict[str, dict[str, SplitContent]]
-) -> dict[str, dict[str, PackingContent]]:
+def packing_of(output: Path, datasets: Mapping[str, SplitTotals]) -> dict[str, dict[str, SplitPacking]]:
     """Return padding and cuts of every split, by source and by language, most padding first.
 
     Args:
@@ -93,8 +84,8 @@ def packing_of(
     known = _known(output)
     return {
         name: {
-            split: known.get(totals["fingerprint"])
-            or _split(output / "datasets" / name / split, totals["fingerprint"])
+            split: known.get(totals.fingerprint)
+            or _split(output / "datasets" / name / split, totals.fingerprint)
             for split, totals in splits.items()
         }
         for name, splits in datasets.items()
@@ -104,48 +95,43 @@ def packing_of(
 def keep_counts(output: Path) -> None:
     """Keep what a report says of each split beside it, before the report is removed."""
     if known := _known(output):
-        (output / REPORT / COUNTS).write_text(json.dumps(known), encoding="utf-8")
+        content = {name: split.model_dump(mode="json") for name, split in known.items()}
+        (output / REPORT / COUNTS).write_text(json.dumps(content), encoding="utf-8")
 
 
-def _known(output: Path) -> dict[str, PackingContent]:
+def _known(output: Path) -> dict[str, SplitPacking]:
     """Return what was counted of each split before, by fingerprint."""
-    found = dict[str, PackingContent]()
+    found = dict[str, SplitPacking]()
     for name in (COUNTS, "report.json"):
         try:
             content = json.loads((output / REPORT / name).read_text(encoding="utf-8"))
-            splits = content.values() if name == COUNTS else _splits(content)
-            found |= {split["fingerprint"]: split for split in splits if split["sources"]}
+            datasets = [content] if name == COUNTS else content["packing"].values()
+            splits = [SplitPacking.model_validate(one) for each in datasets for one in each.values()]
+            found |= {split.fingerprint: split for split in splits if split.sources}
         except (OSError, ValueError, LookupError, AttributeError, TypeError):  # none, or not one of ours
             continue
     return found
 
 
-def _splits(report: RunReport) -> Iterator[PackingContent]:
-    for splits in report["packing"].values():
-        yield from splits.values()
-
-
-def silent_sources(packing: Mapping[str, Mapping[str, PackingContent]]) -> Iterator[str]:
+def silent_sources(packing: Mapping[str, Mapping[str, SplitPacking]]) -> Iterator[str]:
     """Yield a warning for each source whose tokens in a training split all lack a loss.
 
     Args:
         packing: the splits of each dataset, by its name.
     """
     for name, splits in packing.items():
-        for source in splits["train"]["sources"] if "train" in splits else ():
-            tokens = source["tokens"]
-            if source.get("learned") == 0 and tokens:
+        for source in splits["train"].sources if "train" in splits else ():
+            if source.learned == 0 and source.tokens:
                 yield (
-                    f"datasets.{name}: none of the {tokens:,} tokens of sources.{source['name']} has a"
-                    " loss, so nothing is learned from them; look at the weights of its messages,"
+                    f"datasets.{name}: none of the {source.tokens:,} tokens of sources.{source.name} has"
+                    " a loss, so nothing is learned from them; look at the weights of its messages,"
                     " and at learn of chat or {% generation %} of its template"
                 )
 
 
-def _split(folder: Path, fingerprint: str) -> PackingContent:
+def _split(folder: Path, fingerprint: str) -> SplitPacking:
     """Return the content of one split; of damaged files nothing but that they are."""
     sums: tuple[dict[str, _Sums], ...] = ({}, {})
-    content: PackingContent = {"fingerprint": fingerprint, "sources": [], "languages": []}
     with_losses = False
     try:
         manifest = read_manifest(folder)
@@ -155,15 +141,16 @@ def _split(folder: Path, fingerprint: str) -> PackingContent:
         for shard in manifest.shards:
             _add_shard(sums, folder, manifest, shard)
     except _DAMAGED as error:
-        return {**content, "reason": f"not counted: {error}"}
+        reason = f"not counted: {error}"
+        return SplitPacking(fingerprint=fingerprint, sources=(), languages=(), reason=reason)
     sources, languages = (
-        [
-            one.content(name, with_losses=with_losses)
+        tuple(
+            one.packed(name, with_losses=with_losses)
             for name, one in sorted(by.items(), key=lambda item: (-item[1].padding, item[0]))
-        ]
+        )
         for by in sums
     )
-    return {**content, "sources": sources, "languages": languages}
+    return SplitPacking(fingerprint=fingerprint, sources=sources, languages=languages)
 
 
 def _add_shard(
@@ -282,9 +269,9 @@ def _add_table(
         sums.learned, sums.silent_segments = sums.learned + learned, sums.silent_segments + silent
 
 
-def by_source(packing: dict[str, dict[str, PackingContent]]) -> Iterator[tuple[str, PackedContent]]:
+def by_source(packing: Mapping[str, Mapping[str, SplitPacking]]) -> Iterator[tuple[str, Packed]]:
     """Yield the sources of each split, the split named as tables name it."""
     for dataset, splits in packing.items():
         for split, content in splits.items():
-            for row in content["sources"]:
+            for row in content.sources:
                 yield f"{dataset}/{split}", row

@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 from pathlib import PurePath
 from shlex import quote
-from typing import Any, TypedDict
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from pipeline.report.clusters import ClusterContent, ClusterDocumentContent, marked
-from pipeline.report.content import PackedContent, RunReport
+from pipeline.report.clusters import marked
 from pipeline.report.evidence import joined_in
-from pipeline.report.fairness import TextTable, mix_table, parity_picture, parity_table, tokenizer_table
+from pipeline.report.fairness import mix_table, parity_picture, parity_table, tokenizer_table
 from pipeline.report.flow import flow_stages, held_out
-from pipeline.report.mix_content import MixContent
 from pipeline.report.mixes import mixed_languages_table, shares_table, stages_table, windows_table
 from pipeline.report.pictures import (
     MOST_DRAWN,
@@ -24,9 +22,12 @@ from pipeline.report.pictures import (
     step_times,
     text_panels,
 )
+from pipeline.report.plain import TextTable
+from pipeline.report.report import Packed, Report, ReportedMix
 from pipeline.report.template import page_template
-from pipeline.report.verdicts import UNPROVEN_SAID, suspected_leak
+from pipeline.report.verdicts import UNPROVEN_SAID, suspected_leak, word_of
 from pipeline.report.words import GATES, GateWords, said_of_reason
+from pipeline.steps.dedup.clusters import ClusterDocument, LargeCluster
 from stages.filtering.characters import MEASURED_CHARACTERS
 
 MAX_LANGUAGES = 30
@@ -38,24 +39,24 @@ MAX_FINDINGS = 200
 _MINUTE, _HOUR = 60, 3_600
 
 
-def render_page(report: RunReport) -> str:
+def render_page(report: Report) -> str:
     """Return the HTML of a run's report."""
-    fairness, similarity = report.get("fairness"), report.get("similarity")
-    languages = mix_table(report, MAX_LANGUAGES) if report["languages"] else None
-    mixes = [_mix_section(name, one) for name, one in report.get("mix", {}).items()]
+    fairness, similarity = report.fairness, report.similarity
+    languages = mix_table(report, MAX_LANGUAGES) if report.languages else None
+    mixes = [_mix_section(name, one) for name, one in report.mix.items()]
     return page_template("page.html.j2").render(
         report=report,
-        folder=quote(report["output"]),
+        folder=quote(report.output),
         sections=_sections(report),
-        generation=_generation(report["output"]),
+        generation=_generation(report.output),
         duration=duration,
         flow=flow_stages(report),
         held_out=held_out(report),
         curves=loss_curves,
-        gantt=step_times(report["steps"]),
+        gantt=step_times(report.steps),
         joined=joined_in(report),
-        lengths_picture=length_bars(report["lengths"]) if "lengths" in report else "",
-        text_panels=text_panels(report["texts"]) if "texts" in report else [],
+        lengths_picture=length_bars(report.lengths) if report.lengths else "",
+        text_panels=text_panels(report.texts) if report.texts else [],
         measured_characters=MEASURED_CHARACTERS,
         similarity_picture=similarity_bars(similarity) if similarity else "",
         marked=marked,
@@ -64,7 +65,8 @@ def render_page(report: RunReport) -> str:
         said_of_reason=said_of_reason,
         suspected_leak=suspected_leak,
         unproven_said=UNPROVEN_SAID,
-        rows=report.get("rows", {}),
+        word_of=word_of,
+        rows=report.rows or {},
         losses=list(_losses(report)),
         mix=languages,
         fairness=fairness,
@@ -87,36 +89,33 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _sections(report: RunReport) -> list[tuple[str, str]]:
+def _sections(report: Report) -> list[tuple[str, str]]:
     """Return the name and the title of each section that has something to show."""
-    documents = report["documents"]
+    documents = report.documents
     dropped = (
-        any(documents["dropped"].values())
-        or documents.get("removed")
-        or "samples" in documents
-        or "noticed" in documents
+        any(documents.dropped.values()) or documents.removed or documents.samples or documents.noticed
     )
     sections = (
         ("verdict", "Can I train on it?", True),
-        ("flow", "What became of the documents", report["ledger"]),
+        ("flow", "What became of the documents", report.ledger),
         ("dropped", "What is gone, and why", dropped),
-        ("duplicates", "Duplicates", "similarity" in report and documents.get("removed")),
-        ("texts", "What the texts are made of", "texts" in report),
-        ("languages", "Languages", report["languages"]),
-        ("mix", "The mix", report.get("mix") or report.get("whole")),
-        ("rows", "The rows", report["datasets"]),
-        ("proof", "How it was checked", report["verify"] or report["audit"]),
-        ("cost", "Time and memory", report["steps"]),
-        ("made", "How it was made", "made" in report),
+        ("duplicates", "Duplicates", report.similarity and documents.removed),
+        ("texts", "What the texts are made of", report.texts),
+        ("languages", "Languages", report.languages),
+        ("mix", "The mix", report.mix or report.whole),
+        ("rows", "The rows", report.datasets),
+        ("proof", "How it was checked", report.verify or report.audit),
+        ("cost", "Time and memory", report.steps),
+        ("made", "How it was made", report.made),
     )
     return [(name, title) for name, title, shown in sections if shown]
 
 
-class MixSection(TypedDict):
+class MixSection(NamedTuple):
     """What the page shows of the mix of a dataset."""
 
     name: str
-    mix: MixContent
+    mix: ReportedMix
     shares: TextTable
     languages: TextTable
     windows: TextTable | None
@@ -125,31 +124,31 @@ class MixSection(TypedDict):
     panels: Markup
 
 
-def _mix_section(name: str, mix: MixContent) -> MixSection:
-    return {
-        "name": name,
-        "mix": mix,
-        "shares": shares_table(mix),
-        "languages": mixed_languages_table(mix, MAX_LANGUAGES),
-        "windows": windows_table(mix),
-        "stages": stages_table(mix),
-        "bars": Markup(draw_shares(mix)),  # noqa: S704  # its texts are escaped
-        "panels": Markup(draw_windows(mix)),  # noqa: S704  # likewise
-    }
+def _mix_section(name: str, mix: ReportedMix) -> MixSection:
+    return MixSection(
+        name=name,
+        mix=mix,
+        shares=shares_table(mix),
+        languages=mixed_languages_table(mix, MAX_LANGUAGES),
+        windows=windows_table(mix),
+        stages=stages_table(mix),
+        bars=Markup(draw_shares(mix)),  # noqa: S704  # its texts are escaped
+        panels=Markup(draw_windows(mix)),  # noqa: S704  # likewise
+    )
 
 
-def _losses(report: RunReport) -> Iterator[tuple[str, PackedContent]]:
+def _losses(report: Report) -> Iterator[tuple[str, Packed]]:
     """Yield the sources of datasets in which a loss falls on some tokens alone."""
-    for name, splits in report["packing"].items():
+    for name, splits in report.packing.items():
         for split, content in splits.items():
-            for row in content["sources"][:MAX_PACKED]:
-                if "learned" in row:
+            for row in content.sources[:MAX_PACKED]:
+                if row.learned is not None:
                     yield f"{name}/{split}", row
 
 
-def _kept_excerpt(cluster: ClusterContent, shown: ClusterDocumentContent) -> str | None:
+def _kept_excerpt(cluster: LargeCluster, shown: ClusterDocument) -> str | None:
     """Return the excerpt of the document that was kept for a removed one, if it is shown."""
-    kept = (one["excerpt"] for one in cluster["shown"] if one["id"] == shown["kept_id"])
+    kept = (one.excerpt for one in cluster.shown if one.id == shown.kept_id)
     return next(kept, None)
 
 

@@ -6,7 +6,6 @@ The scale is logarithmic: twice the tokens are as far from 1 as half of them.
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import NotRequired, TypedDict
 
 from pipeline.system.printable import printable
 from stages.tokenizer.parity import Rates
@@ -27,53 +26,24 @@ _SHAPES = (
 _FONT = 'font-family="sans-serif" font-size="13"'
 
 
-class ComparedTokenizer(TypedDict):
-    """A tokenizer that was measured."""
+def draw_parity(
+    reference: str, names: Sequence[str], languages: Mapping[str, Mapping[str, Rates]]
+) -> str:
+    """Return the picture; the languages that pay most stand at the bottom.
 
-    name: str
-    path: str
-    vocab_size: int
-
-
-class ComparedText(TypedDict):
-    """What some texts came to."""
-
-    source: str
-    unit: str
-    """What a text is: a sentence, a part of the declaration, a text."""
-    sentences: NotRequired[int]
-    """Of parallel texts: in each language."""
-    left_out: NotRequired[int]
-    """Likewise: those that a language lacks."""
-    languages: Mapping[str, Mapping[str, Rates]]
-    """By language and tokenizer."""
-    total: Mapping[str, Rates]
-    """By tokenizer, of all languages together; parity is the mean of theirs."""
-
-
-class TokenizerComparison(TypedDict):
-    """All that `shardmill tokenizer compare --json` prints."""
-
-    format_version: int
-    reference: str
-    tokenizers: list[ComparedTokenizer]
-    parallel: ComparedText | None
-    text: ComparedText | None
-
-
-def draw_parity(comparison: TokenizerComparison) -> str:
-    """Return the picture; the languages that pay most stand at the bottom."""
-    compared = comparison["parallel"]
-    assert compared is not None, "parity is of parallel text"
-    names = [one["name"] for one in comparison["tokenizers"]]
-    languages = sorted(compared["languages"], key=lambda name: (_mean(compared, name), name))
+    Args:
+        reference: the language whose parity is 1.
+        names: of the tokenizers.
+        languages: rates by language and tokenizer.
+    """
+    ordered = sorted(languages, key=lambda name: (_mean(languages[name]), name))
     legend, top = _legend(names)
     top += _TOP
-    low, high = _bounds(compared)
-    bottom = top + _LINE * len(languages)
+    low, high = _bounds(languages)
+    bottom = top + _LINE * len(ordered)
     height = bottom + _BOTTOM
     size = f'width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}"'
-    title = f"Tokens against those of {comparison['reference']} for the same text (parity)"
+    title = f"Tokens against those of {reference} for the same text (parity)"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {_FONT}>',
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
@@ -85,9 +55,9 @@ def draw_parity(comparison: TokenizerComparison) -> str:
         stroke = "#555" if tick == 1 else "#ddd"
         parts.append(f'<path d="M{x:.1f},{top}V{bottom}" stroke="{stroke}"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="middle">{tick:g}</text>')
-    for line, language in enumerate(languages):
+    for line, language in enumerate(ordered):
         y = top + _LINE * line + _LINE // 2
-        parts += _row(compared["languages"][language], names, language, y=y, bounds=(low, high))
+        parts += _row(languages[language], names, language, y=y, bounds=(low, high))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -133,9 +103,9 @@ def _mark(number: int, x: float, y: int, told: str) -> str:
     )
 
 
-def _bounds(compared: ComparedText) -> tuple[float, float]:
+def _bounds(languages: Mapping[str, Mapping[str, Rates]]) -> tuple[float, float]:
     """Return the ends of the scale, at ticks."""
-    found = [rates["parity"] for own in compared["languages"].values() for rates in own.values()]
+    found = [rates["parity"] for own in languages.values() for rates in own.values()]
     least, most = max(min(found), _TICKS[0]), max(found)
     low = max((tick for tick in _TICKS if tick <= min(least, 1.0)), default=_TICKS[0])
     high = next((tick for tick in _TICKS if tick >= max(most, 1.5)), most)
@@ -148,9 +118,8 @@ def _x(parity: float, low: float, high: float) -> float:
     return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
 
-def _mean(compared: ComparedText, language: str) -> float:
-    found = [rates["parity"] for rates in compared["languages"][language].values()]
-    return sum(found) / len(found)
+def _mean(rates: Mapping[str, Rates]) -> float:
+    return sum(one["parity"] for one in rates.values()) / len(rates)
 
 
 def _said(text: str) -> str:

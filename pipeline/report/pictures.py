@@ -8,16 +8,16 @@ Colours are those of the page, so that they fit its light and its dark form.
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import TypedDict
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from pipeline.report.content import CurveContent, StepContent
-from pipeline.report.mix_content import MixContent, MixedSourceContent, WindowedSourceContent
 from pipeline.report.plot import Axis, Plot, text
-from pipeline.report.similarity import BINS, SimilarityContent
-from pipeline.report.texts import LengthsContent, MeasureContent, TextsContent
+from pipeline.report.report import StepCost
+from pipeline.report.similarity import BINS, Similarity
+from pipeline.report.texts import Lengths, Measure, TextSample
 from pipeline.system.printable import printable
+from stages.mixing.audited import AuditedSource, AuditedWindows, MixAudit
 from stages.mixing.windows import SIGMAS
 
 _LINE, _LABEL, _ROOM = 26, 190, 120
@@ -28,8 +28,11 @@ _LEAST = 0.0005
 _POINTS = 50
 """Of a curve that is computed."""
 
+LossCurve = list[tuple[int, float | None]]
+"""Steps and their losses; None where a loss is not finite."""
 
-def loss_curves(curves: Mapping[str, CurveContent], level: float, said: str) -> Markup:
+
+def loss_curves(curves: Mapping[str, LossCurve], level: float, said: str) -> Markup:
     """Return the curves of losses by step, and a level that they are compared with.
 
     Args:
@@ -50,43 +53,43 @@ def loss_curves(curves: Mapping[str, CurveContent], level: float, said: str) -> 
     return Markup(plot.svg([*plot.frame(), *drawn, *plot.legend(list(lines))]))  # noqa: S704  # its texts are escaped
 
 
-def similarity_bars(found: SimilarityContent) -> Markup:
+def similarity_bars(found: Similarity) -> Markup:
     """Return how alike removed documents were to the kept ones, and the chance of being compared."""
-    most = max(found["counts"]) or 1
+    most = max(found.counts) or 1
     plot = Plot(
         "Removed documents by similarity",
         Axis("Jaccard similarity to the kept document", 0.0, 1.0),
         Axis("documents", 0.0, most * 1.05),
     )
     parts = plot.frame()
-    for number, count in enumerate(found["counts"]):
+    for number, count in enumerate(found.counts):
         low, high = number / BINS, (number + 1) / BINS
         parts.append(
             plot.band(0, [(low, 0.0), (high, 0.0)], [(low, float(count)), (high, float(count))])
         )
     names = ["removed documents"]
-    bands, rows, threshold = found["bands"], found["rows"], found["threshold"]
+    bands, rows, threshold = found.bands, found.rows, found.threshold
     if bands is not None and rows is not None and threshold is not None:
         chances = [(s / _POINTS, 1 - (1 - (s / _POINTS) ** rows) ** bands) for s in range(_POINTS + 1)]
         parts.append(plot.line(1, [(s, chance * most) for s, chance in chances]))
         parts.append(plot.line(2, [(threshold, 0.0), (threshold, most * 1.05)]))
         names += ["chance of comparison", "threshold"]
-        for point in found["measured"]:
-            at = point["similarity"], point["compared"] * most
-            told = f"{point['pairs']} pairs: {point['compared']:.0%} compared"
+        for point in found.measured:
+            at = point.similarity, point.compared * most
+            told = f"{point.pairs} pairs: {point.compared:.0%} compared"
             parts += plot.mark(1, at, (0.0, 0.0), told)
     return Markup(plot.svg([*parts, *plot.legend(names)]))  # noqa: S704  # its texts are escaped
 
 
-def length_bars(found: LengthsContent) -> Markup:
+def length_bars(found: Lengths) -> Markup:
     """Return the shares of documents and of tokens by the length of the document, in powers of two."""
-    bins = found["bins"]
-    documents = sum(one["documents"] for one in bins) or 1
-    tokens = sum(one["tokens"] for one in bins) or 1
+    bins = found.bins
+    documents = sum(one.documents for one in bins) or 1
+    tokens = sum(one.tokens for one in bins) or 1
     height = _LINE * len(bins) + 34
     half = (_WIDTH - _LABEL - 2 * _ROOM) / 2
     middle = _LABEL + half + _ROOM
-    shares = [(one["documents"] / documents, one["tokens"] / tokens) for one in bins]
+    shares = [(one.documents / documents, one.tokens / tokens) for one in bins]
     across = half / max((share for pair in shares for share in pair), default=1.0)
     name = "Shares of documents and tokens by length"
     parts = [
@@ -97,7 +100,7 @@ def length_bars(found: LengthsContent) -> Markup:
     ]
     for number, (one, pair) in enumerate(zip(bins, shares, strict=True)):
         top = 22 + _LINE * number
-        least, most = one["least"], one["most"]
+        least, most = one.least, one.most
         said = f"{most:,}" if least == most else f"{least:,} to {most:,}"
         parts.append(text(_LABEL - 10, top + 17, said, 'text-anchor="end"'))
         for left, share in zip((_LABEL, middle), pair, strict=True):
@@ -114,22 +117,22 @@ def _percent(share: float) -> str:
     return "under 0.1%" if 0 < share < _LEAST else f"{share:.1%}"
 
 
-def step_times(steps: Sequence[StepContent]) -> Markup:
+def step_times(steps: Sequence[StepCost]) -> Markup:
     """Return when each step was at work, in seconds that the run was at work."""
-    last = max((step["ended"] for step in steps), default=1.0) or 1.0
+    last = max((step.ended for step in steps), default=1.0) or 1.0
     height = _LINE * len(steps) + 30
     across = (_WIDTH - _LABEL - _ROOM) / last
     name = "When steps were at work"
     parts = [f'<svg class="chart" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{name}">']
     for number, step in enumerate(steps):
         top = _LINE * number
-        left = _LABEL + across * step["began"]
-        width = max(across * (step["ended"] - step["began"]), 1.5)
-        parts.append(text(_LABEL - 10, top + 18, step["step"], 'text-anchor="end"'))
+        left = _LABEL + across * step.began
+        width = max(across * (step.ended - step.began), 1.5)
+        parts.append(text(_LABEL - 10, top + 18, step.step, 'text-anchor="end"'))
         parts.append(
             f'<rect x="{left:.1f}" y="{top + 5}" width="{width:.1f}" height="16" fill="var(--bar)"/>'
         )
-        spent = f"{step['cpu_seconds']:,.1f} CPU s"
+        spent = f"{step.cpu_seconds:,.1f} CPU s"
         parts.append(text(left + width + 8, top + 18, spent, 'class="dim"'))
     parts.append(text(_LABEL, height - 8, "0 s", 'class="dim"'))
     parts.append(text(_WIDTH - _ROOM, height - 8, f"{last:,.0f} s", 'class="dim" text-anchor="end"'))
@@ -156,7 +159,7 @@ _MEASURE_WIDTH, _BARS, _UNDER = 330, 60, 20
 """Of a picture: its width, the height of its highest bar, and the room under it."""
 
 
-class TextPanel(TypedDict):
+class TextPanel(NamedTuple):
     """What the page shows of one measure."""
 
     title: str
@@ -165,22 +168,22 @@ class TextPanel(TypedDict):
     picture: Markup
 
 
-def text_panels(found: TextsContent) -> list[TextPanel]:
+def text_panels(found: TextSample) -> list[TextPanel]:
     """Return a histogram of each measure, with where its middle half lies."""
     return [
-        {"title": _SAID[name], "middle": _middle(name, one), "picture": _picture(name, one)}
-        for name, one in found["measures"].items()
+        TextPanel(_SAID[name], _middle(name, one), _picture(name, one))
+        for name, one in found.measures.items()
     ]
 
 
-def _middle(name: str, found: MeasureContent) -> str:
-    low, middle, high = (_said(name, found["points"][one]) for one in ("p25", "median", "p75"))
+def _middle(name: str, found: Measure) -> str:
+    low, middle, high = (_said(name, found.points[one]) for one in ("p25", "median", "p75"))
     if low == high:
         return f"half or more of the texts: {middle}"
     return f"{low} to {high}, median {middle}"
 
 
-def _picture(name: str, found: MeasureContent) -> Markup:
+def _picture(name: str, found: Measure) -> Markup:
     height = _BARS + _UNDER
     opening = (
         f'<svg viewBox="0 0 {_MEASURE_WIDTH} {height}" role="img" aria-label="{_SAID[name]}, histogram">'
@@ -188,8 +191,8 @@ def _picture(name: str, found: MeasureContent) -> Markup:
     return Markup("\n".join([opening, *_bars(name, found), "</svg>"]))  # noqa: S704  # its texts are ours
 
 
-def _bars(name: str, found: MeasureContent) -> Iterator[str]:
-    edges, counts = found["edges"], found["counts"]
+def _bars(name: str, found: Measure) -> Iterator[str]:
+    edges, counts = found.edges, found.counts
     width, most, total = _MEASURE_WIDTH / len(counts), max(counts), sum(counts)
     for place, (edge, count) in enumerate(zip(edges, counts, strict=True)):
         tall = max(_BARS * count / most, 1.0) if count else 0.0
@@ -222,11 +225,11 @@ _LEAST_HALF = 0.0005
 """Half the height of a panel, at least: 0.05 points."""
 
 
-def draw_shares(mix: MixContent) -> str:
+def draw_shares(mix: MixAudit) -> str:
     """Return two bars for each source: what was promised, and what the rows hold."""
     sources = _largest(mix)
-    total = max(mix["planned_tokens"], 1)
-    most = max((max(_promised(one, total), one["share"]) for one in sources), default=0) or 1.0
+    total = max(mix.planned_tokens, 1)
+    most = max((max(_promised(one, total), one.share) for one in sources), default=0) or 1.0
     top, height = 34, 34 + _MIX_LINE * len(sources) + 8
     parts = [
         _open(height, "Share of each source, promised and packed"),
@@ -235,9 +238,9 @@ def draw_shares(mix: MixContent) -> str:
     ]
     for number, one in enumerate(sources):
         y = top + _MIX_LINE * number
-        parts.append(_name(_LEFT - 10, y + 19, one["source"]))
+        parts.append(_name(_LEFT - 10, y + 19, one.source))
         for place, (share, color) in enumerate(
-            ((_promised(one, total), "var(--rule)"), (one["share"], "var(--line)"))
+            ((_promised(one, total), "var(--rule)"), (one.share, "var(--line)"))
         ):
             width = (_MIX_WIDTH - _LEFT - _RIGHT) * share / most
             bar = y + place * (_BAR + 2)
@@ -249,35 +252,35 @@ def draw_shares(mix: MixContent) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def draw_windows(mix: MixContent) -> str:
+def draw_windows(mix: MixAudit) -> str:
     """Return a panel for each source: its share in each window, and how far chance takes it."""
-    windows = mix["windows"]
-    if windows is None or not windows["sources"]:
+    windows = mix.windows
+    if windows is None or not windows.sources:
         return ""
-    largest = {one["source"] for one in _largest(mix)}
-    sources = [one for one in windows["sources"] if one["source"] in largest]
-    exact = windows["interleave"] == "exact"
+    largest = {one.source for one in _largest(mix)}
+    sources = [one for one in windows.sources if one.source in largest]
+    exact = windows.interleave == "exact"
     line = "bound of the gate" if exact else f"{SIGMAS:g} sigma of a random order"
     top, height = 34, 34 + (_PANEL + _GAP) * len(sources) + 14
     parts = [
-        _open(height, f"Share of each source in windows of {windows['size']:,} rows"),
+        _open(height, f"Share of each source in windows of {windows.size:,} rows"),
         _legend("a window", "var(--line)", 0),
         _legend(line, "var(--rule)", 110),
     ]
-    ends = windows["starts"][0], windows["starts"][-1] + windows["size"]
+    ends = windows.starts[0], windows.starts[-1] + windows.size
     for number, one in enumerate(sources):
-        reach = one["bound"] if exact else SIGMAS * one["sigma"]
-        parts += _panel(one, windows["starts"], ends, y=top + (_PANEL + _GAP) * number, reach=reach)
+        reach = one.bound if exact else SIGMAS * one.sigma
+        parts += _panel(one, windows.starts, ends, y=top + (_PANEL + _GAP) * number, reach=reach)
     parts.append(_text(_LEFT, height - 8, f"row {ends[0]:,}"))
     parts.append(_text(_MIX_WIDTH - _RIGHT, height - 8, f"row {ends[1]:,} of epoch 0", "end"))
     return "\n".join([*parts, "</svg>"])
 
 
 def _panel(
-    one: WindowedSourceContent, starts: Sequence[int], ends: tuple[int, int], *, y: int, reach: float
+    one: AuditedWindows, starts: Sequence[int], ends: tuple[int, int], *, y: int, reach: float
 ) -> list[str]:
     """Return the panel of one source; windows beyond its edge stand on it."""
-    half = max(1.25 * reach, *(abs(share - one["share"]) for share in one["shares"]), _LEAST_HALF) * 1.05
+    half = max(1.25 * reach, *(abs(share - one.share) for share in one.shares), _LEAST_HALF) * 1.05
     middle = y + _PANEL / 2
 
     def height(off: float) -> float:
@@ -285,37 +288,37 @@ def _panel(
 
     right, band = _MIX_WIDTH - _RIGHT, 'fill="var(--rule)" fill-opacity="0.5"'
     parts = [
-        _name(_LEFT - 10, middle + 4, one["source"]),
+        _name(_LEFT - 10, middle + 4, one.source),
         f'<path d="M{_LEFT},{height(reach):.1f}H{right}V{height(-reach):.1f}H{_LEFT}z" {band}/>',
         f'<path d="M{_LEFT},{middle}H{right}" stroke="var(--dim)" stroke-dasharray="4 4"/>',
         f'<path d="M{_LEFT},{y}H{right}M{_LEFT},{y + _PANEL}H{right}" stroke="var(--rule)"/>',
-        _text(right + 6, middle + 4, f"{one['share']:.2%}"),
+        _text(right + 6, middle + 4, f"{one.share:.2%}"),
         _text(right + 6, y + 10, f"+{half * 100:.2f}"),
         _text(right + 6, y + _PANEL, f"-{half * 100:.2f}"),
     ]
-    for start, share in zip(starts, one["shares"], strict=True):
+    for start, share in zip(starts, one.shares, strict=True):
         place = (start - ends[0]) / (starts[-1] - ends[0]) if len(starts) > 1 else 0.5
         x = _LEFT + 4 + (right - _LEFT - 8) * place
-        off = share - one["share"]
-        color = "var(--bad)" if abs(off) > one["bound"] else "var(--line)"
+        off = share - one.share
+        color = "var(--bad)" if abs(off) > one.bound else "var(--line)"
         parts.append(
             f'<circle cx="{x:.1f}" cy="{height(off):.1f}" r="2.6" fill="{color}">'
-            f"<title>{_plain(one['source'])}, rows from {start:,}: {share:.3%}</title></circle>"
+            f"<title>{_plain(one.source)}, rows from {start:,}: {share:.3%}</title></circle>"
         )
     return parts
 
 
-def _largest(mix: MixContent) -> list[MixedSourceContent]:
+def _largest(mix: MixAudit) -> list[AuditedSource]:
     """Return the sources that are drawn, in the order of the run file."""
-    ranked = sorted(mix["sources"], key=lambda one: -one["share"])[:MOST_DRAWN]
-    names = {one["source"] for one in ranked}
-    return [one for one in mix["sources"] if one["source"] in names]
+    ranked = sorted(mix.sources, key=lambda one: -one.share)[:MOST_DRAWN]
+    names = {one.source for one in ranked}
+    return [one for one in mix.sources if one.source in names]
 
 
-def _promised(source: MixedSourceContent, total: int) -> float:
+def _promised(source: AuditedSource, total: int) -> float:
     """Return the share that was asked for, or what the plan gives to a source with epochs."""
-    asked = source["share_asked"]
-    return source["planned_tokens"] / total if asked is None else asked
+    asked = source.share_asked
+    return source.planned_tokens / total if asked is None else asked
 
 
 def _open(height: int, told: str) -> str:

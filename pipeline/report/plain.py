@@ -8,8 +8,10 @@ import codecs
 import contextlib
 import math
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,35 @@ class PlainTable(Table):
         for column in self.columns[1:]:
             column.justify = "right" if column.header else "left"
         return self
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table as a value: the terminal, the page (macro `texts`) and Markdown show the same one."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left_out: int = 0
+    """Rows that are too many."""
+
+    @property
+    def plain(self) -> PlainTable:
+        """The table for a terminal."""
+        table = PlainTable(*self.headings).right()
+        for row in self.rows:
+            table.add(*row)
+        return table
+
+    @property
+    def markdown(self) -> str:
+        """The table for a card."""
+        lines = [self.headings, ["---"] * len(self.headings), *self.rows]
+        return "\n".join(f"| {' | '.join(map(markdown_text, line))} |" for line in lines)
+
+
+def markdown_text(text: str) -> str:
+    """Return a text that Markdown shows as it is, on one line."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(printable(text).split()))
 
 
 def _keep_words_whole(table: Table) -> None:

@@ -3,13 +3,13 @@
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TypedDict
 
 from pipeline.report.inspection import Role, RowContent, TokenContent, inspect, readable
+from pipeline.report.part import Part
 from stages.errors import ConfigError, DataError
 
 
-class ShownToken(TypedDict):
+class ShownToken(Part):
     """One token of the page."""
 
     piece: str
@@ -17,25 +17,25 @@ class ShownToken(TypedDict):
     was: str | None
 
 
-class ShownSequence(TypedDict):
+class ShownSequence(Part):
     """The beginning of a sequence."""
 
     name: str
-    tokens: list[ShownToken]
+    tokens: tuple[ShownToken, ...]
     more: int
     """Tokens behind them."""
 
 
-class ShownRow(TypedDict):
+class ShownRow(Part):
     """The beginning of a row."""
 
     dataset: str
     split: str
     row: int
     epoch: int
-    key: list[list[str]]
+    key: tuple[tuple[str, str], ...]
     """Signs, and what each means."""
-    sequences: list[ShownSequence]
+    sequences: tuple[ShownSequence, ...]
 
 
 _TOKENS = 160
@@ -72,23 +72,22 @@ def shown_row(row: RowContent) -> ShownRow:
     """Return the beginning of a row."""
     sequences = row["sequences"]
     first = [token for one in sequences for token in one["tokens"][:_TOKENS]]
-    return {
-        "dataset": row["dataset"],
-        "split": row["split"],
-        "row": row["row"],
-        "epoch": row["epoch"],
-        "key": [list(one) for one in _key(first)],
-        "sequences": [
-            {
-                "name": one["name"],
-                "tokens": [
-                    _token(token, marks=_some_have_none(first)) for token in one["tokens"][:_TOKENS]
-                ],
-                "more": max(len(one["tokens"]) - _TOKENS, 0),
-            }
+    marks = _some_have_none(first)
+    return ShownRow(
+        dataset=row["dataset"],
+        split=row["split"],
+        row=row["row"],
+        epoch=row["epoch"],
+        key=tuple(_key(first)),
+        sequences=tuple(
+            ShownSequence(
+                name=one["name"],
+                tokens=tuple(_token(token, marks=marks) for token in one["tokens"][:_TOKENS]),
+                more=max(len(one["tokens"]) - _TOKENS, 0),
+            )
             for one in sequences
-        ],
-    }
+        ),
+    )
 
 
 def _token(token: TokenContent, *, marks: bool) -> ShownToken:
@@ -97,11 +96,9 @@ def _token(token: TokenContent, *, marks: bool) -> ShownToken:
     if marks and token.get("loss"):
         css = f"{css} loss".strip()
     was = token.get("was")
-    return {
-        "piece": _on_a_line(token["piece"]),
-        "css": css,
-        "was": None if was is None else _on_a_line(was),
-    }
+    return ShownToken(
+        piece=_on_a_line(token["piece"]), css=css, was=None if was is None else _on_a_line(was)
+    )
 
 
 def _on_a_line(piece: str) -> str:

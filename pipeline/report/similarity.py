@@ -5,7 +5,6 @@ Read from the evidence tables of deduplication, a row group at a time.
 
 from collections import Counter
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.report.measured import MeasuredPoint, measured_curve
+from pipeline.report.part import Part
 from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.equal import EXACT
 from pipeline.steps.dedup.minhash import NEAR
@@ -24,10 +24,10 @@ _MOST_COUNTED = 5_000_000
 """Rows of the table of clusters that are counted; of more, their names would not fit into memory."""
 
 
-class SimilarityContent(TypedDict):
+class Similarity(Part):
     """How alike removed documents were to those kept for them."""
 
-    counts: list[int]
+    counts: tuple[int, ...]
     """Near-duplicates that were removed, in each twentieth of similarity, from 0 to 1."""
     identical: int
     others: int
@@ -38,13 +38,13 @@ class SimilarityContent(TypedDict):
     bands: int | None
     rows: int | None
     """Of a band: two documents of similarity s are compared with a chance of 1 - (1 - s^rows)^bands."""
-    measured: list[MeasuredPoint]
+    measured: tuple[MeasuredPoint, ...]
     """That chance, measured on documents of the run; empty without near-duplicates."""
     clusters: dict[str, int] | None
     """Clusters by the number of their documents, in powers of two; None of too many to count."""
 
 
-def similarity_of(file: RunFile, output: Path) -> SimilarityContent | None:
+def similarity_of(file: RunFile, output: Path) -> Similarity | None:
     """Return how alike removed documents were; None without a table of them that can be read.
 
     What is wrong with a damaged one, the audit of the files says.
@@ -60,7 +60,7 @@ def similarity_of(file: RunFile, output: Path) -> SimilarityContent | None:
         return None
 
 
-def _counted(file: RunFile, output: Path, removed: Path, clusters: Path) -> SimilarityContent:
+def _counted(file: RunFile, output: Path, removed: Path, clusters: Path) -> Similarity:
     counts, identical, others = np.zeros(BINS, np.int64), 0, 0
     with pq.ParquetFile(removed) as table:
         for group in range(table.num_row_groups):
@@ -74,16 +74,16 @@ def _counted(file: RunFile, output: Path, removed: Path, clusters: Path) -> Simi
             counts += _histogram(values[~np.isnan(values)])
     near = file.dedup.minhash
     bands, rows = band_shape(near.threshold, near.num_perm) if file.dedup.near else (None, None)
-    return {
-        "counts": [int(count) for count in counts],
-        "identical": identical,
-        "others": others,
-        "threshold": near.threshold if file.dedup.near else None,
-        "bands": bands,
-        "rows": rows,
-        "measured": measured_curve(near, output) if bands is not None and counts.any() else [],
-        "clusters": _cluster_sizes(clusters),
-    }
+    return Similarity(
+        counts=tuple(counts.tolist()),
+        identical=identical,
+        others=others,
+        threshold=near.threshold if file.dedup.near else None,
+        bands=bands,
+        rows=rows,
+        measured=measured_curve(near, output) if bands is not None and counts.any() else (),
+        clusters=_cluster_sizes(clusters),
+    )
 
 
 def _histogram(values: NDArray[np.float64]) -> NDArray[np.int64]:

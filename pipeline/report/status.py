@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from pipeline.inputs.own_files import REPLACEMENT
 from pipeline.report.evidence import joined_in_folder, line_of
 from pipeline.report.mixes import (
     add_generations,
-    content_of,
     mix_line,
     mixes_in,
     packed_of,
@@ -38,15 +39,15 @@ def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
             content["verdicts"] = {name: word_of(one) for name, one in verdicts.items()}
         if (page := folder / "report" / "index.html").exists():
             content["report"] = str(page)
-        mixes = {name: content_of(one.mix) for name, one in verdicts.items() if one.mix is not None}
-        if mixes:
+        if mixes := mixes_in(verdicts):
             content["mix"] = mixes
         if len(packed) > 1:
-            content["whole"] = add_generations(packed, mixes_in(verdicts))
+            content["whole"] = add_generations(packed, mixes)
     own, *later = found.values()
     if as_json:
         names = [folder.name for folder in found][1:]
-        print_json({**own, **({"generations": dict(zip(names, later, strict=True))} if later else {})})
+        generations = {"generations": dict(zip(names, later, strict=True))} if later else {}
+        print_json(to_jsonable_python({**own, **generations}))
         return
     console = PlainConsole()
     _print_replacement(console, next(iter(found)) / REPLACEMENT)

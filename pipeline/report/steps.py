@@ -13,8 +13,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.engine.memory import MIB
-from pipeline.report.content import StepContent
 from pipeline.report.plain import PlainConsole, PlainTable
+from pipeline.report.report import StepCost
 from pipeline.state.commits import SCAN
 from pipeline.state.journal import read_log
 from pipeline.steps.step import Amounts, Records
@@ -95,7 +95,9 @@ class _Attempts:
         return found
 
 
-def step_metrics(output: Path, records: Records, *, input_bytes: int | None = None) -> list[StepContent]:
+def step_metrics(
+    output: Path, records: Records, *, input_bytes: int | None = None
+) -> tuple[StepCost, ...]:
     """Return for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
     `peak_memory` is the most that all processes of the run held on the driver's node, in bytes; rates
@@ -113,7 +115,7 @@ def step_metrics(output: Path, records: Records, *, input_bytes: int | None = No
     starts = attempts.starts()
     amounts_of = {name: step_of(name).amounts(record, records) for name, record in records.items()}
     amounts_of[SCAN] = Amounts(bytes=input_bytes)
-    rows: list[StepContent] = []
+    rows = []
     made_steps = {name for name, cost in costs.items() if cost.all_spans}
     for name in sorted(made_steps, key=[SCAN, *amounts_of, *costs].index):
         cost = costs[name]
@@ -123,39 +125,39 @@ def step_metrics(output: Path, records: Records, *, input_bytes: int | None = No
         (first, (began, _)), (final, (_, ended)) = spans[0], spans[-1]
         made = cost.commits.values()
         rows.append(
-            {
-                "step": name,
-                "units": len(made),
-                "documents": amounts.documents or None,
-                "bytes": size or None,
-                "tokens": amounts.tokens or None,
-                "began": round(began - starts[first], 2),
-                "ended": round(ended - starts[final], 2),
-                "wall_seconds": round(wall, 2),
-                "worker_seconds": round(sum(event.seconds for event in made), 2),
-                "cpu_seconds": round(sum(event.cpu_seconds for event in made), 2),
-                "peak_memory": cost.peak_memory,
-                "bytes_per_second": round(size / wall) if size and wall else None,
-            }
+            StepCost(
+                step=name,
+                units=len(made),
+                documents=amounts.documents or None,
+                bytes=size or None,
+                tokens=amounts.tokens or None,
+                began=round(began - starts[first], 2),
+                ended=round(ended - starts[final], 2),
+                wall_seconds=round(wall, 2),
+                worker_seconds=round(sum(event.seconds for event in made), 2),
+                cpu_seconds=round(sum(event.cpu_seconds for event in made), 2),
+                peak_memory=cost.peak_memory,
+                bytes_per_second=round(size / wall) if size and wall else None,
+            )
         )
-    return rows
+    return tuple(rows)
 
 
-_COLUMNS: dict[str, Callable[[StepContent], str]] = {
-    "units": lambda row: f"{row['units']:,}",
-    "documents": lambda row: f"{row['documents']:,}" if row["documents"] else "",
-    "MB": lambda row: f"{row['bytes'] / 1e6:,.1f}" if row["bytes"] else "",
-    "M tokens": lambda row: f"{row['tokens'] / 1e6:,.2f}" if row["tokens"] else "",
-    "when, s": lambda row: f"{row['began']:,.0f} to {row['ended']:,.0f}",
-    "wall s": lambda row: f"{row['wall_seconds']:,.1f}",
-    "CPU s": lambda row: f"{row['cpu_seconds']:,.1f}",
-    "MB/s": lambda row: f"{row['bytes_per_second'] / 1e6:,.2f}" if row["bytes_per_second"] else "",
-    "MiB held": lambda row: f"{row['peak_memory'] / MIB:,.0f}",
+_COLUMNS: dict[str, Callable[[StepCost], str]] = {
+    "units": lambda row: f"{row.units:,}",
+    "documents": lambda row: f"{row.documents:,}" if row.documents else "",
+    "MB": lambda row: f"{row.bytes / 1e6:,.1f}" if row.bytes else "",
+    "M tokens": lambda row: f"{row.tokens / 1e6:,.2f}" if row.tokens else "",
+    "when, s": lambda row: f"{row.began:,.0f} to {row.ended:,.0f}",
+    "wall s": lambda row: f"{row.wall_seconds:,.1f}",
+    "CPU s": lambda row: f"{row.cpu_seconds:,.1f}",
+    "MB/s": lambda row: f"{row.bytes_per_second / 1e6:,.2f}" if row.bytes_per_second else "",
+    "MiB held": lambda row: f"{row.peak_memory / MIB:,.0f}",
 }
 _FIRST_LEFT_OUT = ("units", "MB/s", "M tokens", "when, s", "MB", "MiB held", "wall s")
 
 
-def show_steps(console: PlainConsole, rows: Sequence[StepContent]) -> None:
+def show_steps(console: PlainConsole, rows: Sequence[StepCost]) -> None:
     """Print what each step cost; where there is no room for all columns, say which are left out."""
     for number in range(len(_FIRST_LEFT_OUT) + 1):
         left_out = _FIRST_LEFT_OUT[:number]
@@ -168,8 +170,8 @@ def show_steps(console: PlainConsole, rows: Sequence[StepContent]) -> None:
     console.line()
 
 
-def _table(rows: Sequence[StepContent], columns: Sequence[str]) -> PlainTable:
+def _table(rows: Sequence[StepCost], columns: Sequence[str]) -> PlainTable:
     table = PlainTable("step", *columns).right()
     for row in rows:
-        table.add(row["step"], *(_COLUMNS[name](row) for name in columns))
+        table.add(row.step, *(_COLUMNS[name](row) for name in columns))
     return table

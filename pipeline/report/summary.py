@@ -1,33 +1,25 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 from pipeline.inputs.limited import limited_note
 from pipeline.inputs.skipped import SkippedFiles
+from pipeline.report.before import languages_before, repeated_texts
 from pipeline.report.card import render_card
-from pipeline.report.content import (
-    AuditContent,
-    DocumentsContent,
-    FlowContent,
-    LanguageContent,
-    RunReport,
-    SampleContent,
-    SplitContent,
-    VerdictContent,
-)
-from pipeline.report.evidence import add_evidence, joined_warning
+from pipeline.report.evidence import evidence_of, joined_warning
 from pipeline.report.fairness import fairness_of
 from pipeline.report.flow import shown_place
+from pipeline.report.made import made_of
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
 from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
 from pipeline.report.page import render_page
-from pipeline.report.plain import JsonObject
-from pipeline.report.seen import add_seen
+from pipeline.report.report import DocumentCounts, Fairness, LanguageRow, Report, RunReport, SplitTotals
+from pipeline.report.shown_rows import first_rows
+from pipeline.report.similarity import similarity_of
 from pipeline.report.steps import step_metrics
-from pipeline.report.verdicts import word_of
+from pipeline.report.texts import lengths_of, texts_of
 from pipeline.run_file.config import OWN, RunFile
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
@@ -35,14 +27,13 @@ from pipeline.steps.dedup.step import DEDUP, section_loss, short_first
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.ingest.columns import unused_roles
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import AuditReport, StepRecord
+from pipeline.steps.records import AuditReport
 from pipeline.steps.replay.step import REPLAY
 from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.make import MIXED
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records, Scope
-from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.limits import LanguageCosts, cost_warnings
 from pipeline.steps.tokenizer.step import TOKENIZER
@@ -76,17 +67,18 @@ def write_report(
     remove_report(output)
     folder = output / REPORT
     folder.mkdir(exist_ok=True)
-    text = json.dumps(report, indent=1, ensure_ascii=False)
+    plain = report.plain
+    text = json.dumps(plain, indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")
     (folder / "index.html").write_text(render_page(report), encoding="utf-8")
     (folder / "card.md").write_text(render_card(report, file), encoding="utf-8")
     if stopped is None:
         (folder / COUNTS).unlink(missing_ok=True)
-    for name, verdict in report["verify"].items():
+    for name, verdict in plain["verify"].items():
         place = output / "verify" / name / "verdict.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")
-    return report
+    return plain
 
 
 def remove_report(output: Path) -> None:
@@ -110,136 +102,94 @@ def summarise(
     skipped: Sequence[SkippedFiles] = (),
     input_bytes: int | None = None,
     stopped: str | None = None,
-) -> RunReport:
-    """Return the report of a run that has come as far as its records."""
+) -> Report:
+    """Return the report of a run that has come as far as its records.
+
+    Raises:
+        VerificationError: documents or tokens do not add up.
+    """
     found = records.datasets(VERIFY)
     verdicts = {one.name: found[one.name] for one in file.datasets if one.name in found}
-    sound = audited is None or not audited.findings
-    passed = sound and all(verdict.passed for verdict in verdicts.values()) if verdicts else None
-    if stopped is not None:
-        passed = None if sound else False
-    tokenizer, split = records.get(TOKENIZER), records.get(SPLIT)
-    datasets = _datasets(records)
+    documents, languages = _documents(file, records), _languages(records)
+    datasets = {name: record.splits for name, record in records.datasets(SHARD).items()}
+    _require_conservation(documents, datasets, records)
     packing = packing_of(output, datasets)
-    report: RunReport = {
-        "name": file.name,
-        "output": str(output),
-        "sources": {s.name: {"license": s.license} for s in file.sources},
-        "passed": passed,
-        "stopped": stopped,
-        "audit": cast("AuditContent", audited.model_dump(mode="json")) if audited else None,
-        "ledger": {
-            name: cast("FlowContent", record.ledger.model_dump(mode="json"))
-            for name, record in records.items()
-            if record.ledger is not None
-        },
-        "skipped": _skipped(skipped),
-        "documents": _documents(file, records),
-        "tokenizer": None if tokenizer is None else _plain(tokenizer),
-        "warnings": [
-            *filter(None, [limited_note(file, output)]),
-            *(files.line for files in skipped),
+    fairness = None if records.get(TOKENIZER) is None else _fairness(file, records, output)
+    verified = {name: splits for name, splits in datasets.items() if name in verdicts}
+    return Report(
+        name=file.name,
+        output=str(output),
+        sources={s.name: {"license": s.license} for s in file.sources},
+        passed=_passed(verdicts, audited, stopped),
+        stopped=stopped,
+        audit=audited,
+        ledger={name: one.ledger for name, one in records.items() if one.ledger is not None},
+        skipped={one.source: {str(why): n for why, n in one.by.items()} for one in skipped if one.by},
+        documents=documents,
+        tokenizer=records.get(TOKENIZER),
+        warnings=(
+            *filter(None, (limited_note(file, output), *(files.line for files in skipped))),
             *filter(None, _warnings(file, records)),
             *silent_sources(packing),
             *(audited.missed if audited else ()),
-        ],
-        "languages": _languages(records),
-        "split": None if split is None else _plain(split),
-        "datasets": datasets,
-        "packing": packing,
-        "epochs_on_disk": {
-            name: cast("JsonObject", _plain(one)["splits"])
-            for name, one in records.datasets(DRAW).items()
-        },
-        "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()},
-        "steps": step_metrics(output, records, input_bytes=input_bytes),
-    }
-    _add_mixes(report, file, verdicts, output)
-    add_seen(report, file, output)
-    add_evidence(report, records, audited)
-    if tokenizer is not None:
-        _add_fairness(report, file, records, output)
-    _require_conservation(report, records)
-    return report
+            *_costs(file, records, fairness),
+        ),
+        languages=languages,
+        split=records.get(SPLIT),
+        datasets=datasets,
+        packing=packing,
+        epochs_on_disk={name: record.splits for name, record in records.datasets(DRAW).items()},
+        verify=verdicts,
+        steps=step_metrics(output, records, input_bytes=input_bytes),
+        mix=mixes_of(file, verdicts),
+        whole=wholes_of(output, packed_of(verdicts), mixes_in(verdicts)),
+        similarity=None if documents.removed is None else similarity_of(file, output),
+        repeated=repeated_texts(output) if documents.cut_bytes else None,
+        languages_before=languages_before(output) if languages else None,
+        lengths=lengths_of(output) if languages else None,
+        texts=texts_of(output),
+        rows=first_rows(output, verified) if verified else None,
+        made=made_of(file, output),
+        evidence=evidence_of(records, audited),
+        fairness=fairness,
+    )
 
 
-def _skipped(skipped: Sequence[SkippedFiles]) -> dict[str, dict[str, int]]:
-    return {one.source: {str(why): n for why, n in one.by.items()} for one in skipped if one.by}
+def _passed(
+    verdicts: Mapping[str, VerdictRecord], audited: AuditReport | None, stopped: str | None
+) -> bool | None:
+    """Say whether nothing was found to be wrong; None while that is not known."""
+    sound = audited is None or not audited.findings
+    if stopped is not None:
+        return None if sound else False
+    return sound and all(verdict.passed for verdict in verdicts.values()) if verdicts else None
 
 
-def _datasets(records: Records) -> dict[str, dict[str, SplitContent]]:
-    made = records.datasets(SHARD).items()
-    return {name: cast("dict[str, SplitContent]", _plain(one)["splits"]) for name, one in made}
-
-
-def _add_mixes(
-    report: RunReport, file: RunFile, verdicts: Mapping[str, VerdictRecord], output: Path
-) -> None:
-    """Add the mix of each dataset that has one, and of a generation each dataset as a whole."""
-    if mixes := mixes_of(file, verdicts):
-        report["mix"] = mixes
-    if wholes := wholes_of(output, packed_of(verdicts), mixes_in(verdicts)):
-        report["whole"] = wholes
-
-
-def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:
-    """Add what languages take for the same text, and warnings that were not told as it was measured."""
+def _fairness(file: RunFile, records: Records, output: Path) -> Fairness | None:
+    """Return what the languages of the token store, or of the kept documents, take for the same text."""
     selections = _selections(file, records)
-    stored = [row["language"] for row in report["languages"]]
-    languages = stored or (list(selections[-1].languages) if selections else [])
+    stored = [row.language for row in _languages(records)]
+    return fairness_of(output, stored or (list(selections[-1].languages) if selections else []))
+
+
+def _costs(file: RunFile, records: Records, fairness: Fairness | None) -> Iterable[str]:
+    """Return what languages cost, of what was not told as it was measured."""
+    if records.get(TOKENIZER) is None:
+        return ()
     train = file.tokenizer.train if file.tokenizer.path is None else None
-    parity, reference = {}, ""
-    fairness = fairness_of(output, languages)
-    if fairness is not None:
-        report["fairness"], reference = fairness, fairness["reference"]
-        parity = {name: rates[OWN]["parity"] for name, rates in fairness["languages"].items()}
-    counted = {
-        row["language"]: row["byte_tokens"] / max(row["tokens"], 1)
-        for row in report["languages"]
-        if "byte_tokens" in row and "byte_fallback" not in row
-    }
+    rates = {} if fairness is None or train is not None else fairness.languages
     costs = LanguageCosts(
         train=train,
         text="encoded",
-        byte_fallback=counted,
-        parity=parity if train is None else {},
-        reference=reference,
+        byte_fallback={
+            row.language: row.byte_tokens / max(row.tokens, 1)
+            for row in _languages(records)
+            if row.byte_tokens is not None and row.byte_fallback is None
+        },
+        parity={name: own[OWN]["parity"] for name, own in rates.items()},
+        reference="" if fairness is None else fairness.reference,
     )
-    report["warnings"] += cost_warnings(costs, file.tokenizer.limits)
-
-
-def _plain(record: StepRecord) -> JsonObject:
-    """Return a record as JSON, without what the report has in places of its own."""
-    content = record.model_dump(mode="json", exclude={"ledger", "warnings"})
-    return cast("JsonObject", _without_flows(content))
-
-
-def _verdict(verdict: VerdictRecord) -> VerdictContent:
-    """Return a verdict as JSON.
-
-    `returned` is there if not every text comes back as it was, `packed` if rows were counted, and
-    `total_tokens` if the mix asks for a number of tokens.
-    """
-    content = {"verdict": word_of(verdict), **_plain(verdict)}
-    for key in ("returned", "packed"):
-        if not content[key]:
-            del content[key]
-    del content["mix"]  # which has a place of its own
-    mix = verdict.mix
-    if mix is not None and mix.total_asked is not None and mix.total_bound is not None:
-        content["total_tokens"] = {
-            "asked": mix.total_asked,
-            "held": mix.tokens,
-            "bound": mix.total_bound,
-        }
-    return cast("VerdictContent", content)
-
-
-def _without_flows(content: object) -> object:
-    """Return JSON without the flows of units, which the ledger sums up."""
-    if not isinstance(content, dict):
-        return content
-    return {key: _without_flows(part) for key, part in content.items() if key != "flow"}
+    return cost_warnings(costs, file.tokenizer.limits)
 
 
 def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
@@ -248,7 +198,8 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     yield section_loss(Scope(file))
     yield short_first(Scope(file))
     yield _nothing_held_out(file, records)
-    tokens = sum(row["tokens"] for row in _languages(records))
+    languages = _languages(records)
+    tokens = sum(row.tokens for row in languages)
     yield joined_warning(records.get(SPLIT), tokens)
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:
@@ -256,13 +207,13 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
         return
     tokenizer = records.get(TOKENIZER)
     yield None if tokenizer is None else tokenizer.warning
-    rows = [row for row in _languages(records) if row.get("unknown")]
-    if rows:
-        unknown, tokens = (sum(row[key] for row in _languages(records)) for key in ("unknown", "tokens"))
-        worst = max(rows, key=lambda row: row["unknown"] / row["tokens"])
+    unknown = {row.language: row.unknown for row in languages if row.unknown}
+    if unknown:
+        shares = {row.language: unknown.get(row.language, 0) / max(row.tokens, 1) for row in languages}
+        worst, total = max(shares, key=lambda name: shares[name]), sum(unknown.values())
         yield (
-            f"tokenizer: {unknown:,} tokens are unknown, {unknown / tokens:.2%} of all, and in"
-            f" {worst['language']} {worst['unknown'] / worst['tokens']:.2%}: it has no piece for these"
+            f"tokenizer: {total:,} tokens are unknown, {total / tokens:.2%} of all, and in"
+            f" {worst} {shares[worst]:.2%}: it has no piece for these"
             " characters, and rows do not have them"
         )
 
@@ -284,51 +235,36 @@ def _nothing_held_out(file: RunFile, records: Records) -> str | None:
     )
 
 
-def _documents(file: RunFile, records: Records) -> DocumentsContent:
+def _documents(file: RunFile, records: Records) -> DocumentCounts:
+    ingest = records.get(INGEST)
+    if ingest is None:  # the run did no more than scan
+        return DocumentCounts(read=0, dropped={}, named_drops=(), cleaned=0, text_bytes=0)
     splits = {source.name: source.text_split for source in file.sources}
-    ingest, selections = records.get(INGEST), _selections(file, records)
-    documents: DocumentsContent = {
-        "read": 0,
-        "dropped": {},
-        "named_drops": [],
-        "cleaned": 0,
-        "text_bytes": 0,
-    }
-    if ingest is not None:  # the run did more than scan
-        documents = {
-            "read": ingest.read,
-            "dropped": ingest.drops,
-            "named_drops": [shown_place(line, splits) for line in ingest.named],
-            "cleaned": ingest.cleaned,
-            "text_bytes": sum(unit.text_bytes for unit in ingest.units),
-        }
-        if ingest.changes:
-            documents["changed"] = ingest.changes
-        if ingest.noticed:
-            documents["noticed"] = {
-                source: {said_of_notice(name): number for name, number in counts.items()}
-                for source, counts in ingest.noticed.items()
-            }
-        if ingest.samples:
-            samples = [
-                sample.model_dump(mode="json") | {"place": shown_place(sample.place, splits)}
-                for sample in ingest.samples
-            ]
-            documents["samples"] = cast("list[SampleContent]", samples)
-    found = records.get(DECONTAMINATE)
-    if found is not None:
-        documents |= cast("DocumentsContent", {"evaluation_sets": _plain(found)["sets"]})
-    if selections:
-        documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
-        documents["kept"] = selections[-1].kept
-    if (dedup := records.get(DEDUP)) is not None and file.dedup.exact:
-        plain = dedup.model_dump(mode="json", include={"sources", "largest"})
-        clusters = {"removed_by_source": plain["sources"], "clusters": plain["largest"]}
-        documents |= cast("DocumentsContent", clusters)
-    cuts = records.get(CUT)
-    if cuts is not None:
-        documents["cut_bytes"], documents["cut_documents"] = cuts.bytes, cuts.documents
-    return documents
+    selections, found, cuts = _selections(file, records), records.get(DECONTAMINATE), records.get(CUT)
+    dedup = records.get(DEDUP) if file.dedup.exact else None
+    return DocumentCounts(
+        read=ingest.read,
+        dropped=ingest.drops,
+        named_drops=tuple(shown_place(line, splits) for line in ingest.named),
+        cleaned=ingest.cleaned,
+        text_bytes=sum(unit.text_bytes for unit in ingest.units),
+        changed=ingest.changes,
+        noticed={
+            source: {said_of_notice(name): number for name, number in counts.items()}
+            for source, counts in ingest.noticed.items()
+        },
+        samples=tuple(
+            sample.model_copy(update={"place": shown_place(sample.place, splits)})
+            for sample in ingest.samples
+        ),
+        evaluation_sets=None if found is None else found.sets,
+        removed={why: n for one in selections for why, n in one.removed.items()} if selections else None,
+        kept=selections[-1].kept if selections else None,
+        removed_by_source=None if dedup is None else dedup.sources,
+        clusters=None if dedup is None else dedup.largest,
+        cut_bytes=None if cuts is None else cuts.bytes,
+        cut_documents=None if cuts is None else cuts.documents,
+    )
 
 
 def _selections(file: RunFile, records: Records) -> list[SelectionRecord]:
@@ -338,46 +274,30 @@ def _selections(file: RunFile, records: Records) -> list[SelectionRecord]:
     return [record for record in found if isinstance(record, SelectionRecord)]
 
 
-def _languages(records: Records) -> list[LanguageContent]:
+def _languages(records: Records) -> tuple[LanguageRow, ...]:
     """Return documents, bytes and tokens by language, most tokens first."""
-    stored = records.get(TOKENIZE)
-    counts = {} if stored is None else stored.languages
-    tokenizer = records.get(TOKENIZER)
+    stored, tokenizer = records.get(TOKENIZE), records.get(TOKENIZER)
     measured = {} if tokenizer is None else tokenizer.byte_fallback
-    rows = [_language(name, one, measured.get(name)) for name, one in counts.items()]
-    return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
+    rows = [
+        LanguageRow(language=name, **counts, byte_fallback=measured.get(name))
+        for name, counts in ({} if stored is None else stored.languages).items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.tokens, row.language)))
 
 
-def _language(name: str, counts: LanguageTokens, byte_fallback: float | None) -> LanguageContent:
-    row: LanguageContent = {
-        "language": name,
-        "documents": counts["documents"],
-        "bytes": counts["bytes"],
-        "tokens": counts["tokens"],
-    }
-    if "unknown" in counts:
-        row["unknown"] = counts["unknown"]
-    if "byte_tokens" in counts:
-        row["byte_tokens"] = counts["byte_tokens"]
-    if byte_fallback is not None:
-        row["byte_fallback"] = byte_fallback
-    return row
-
-
-def _require_conservation(report: RunReport, records: Records) -> None:
+def _require_conservation(
+    documents: DocumentCounts, datasets: Mapping[str, SplitTotals], records: Records
+) -> None:
     """Documents and tokens add up, or the run fails."""
-    documents = report["documents"]
-    if "kept" in documents:
-        gone = sum(documents["dropped"].values()) + sum(documents["removed"].values())
-        if documents["read"] != documents["kept"] + gone:
+    if documents.kept is not None:
+        gone = sum(documents.dropped.values()) + sum((documents.removed or {}).values())
+        if documents.read != documents.kept + gone:
             raise VerificationError(
-                f"documents do not add up: {documents['read']:,} read, {documents['kept']:,} kept,"
+                f"documents do not add up: {documents.read:,} read, {documents.kept:,} kept,"
                 f" {gone:,} dropped or removed; this is a bug, please report it with the log"
             )
-    for name, splits in report["datasets"].items():
-        made = sum(
-            split["tokens"] - split["frame_tokens"] + split["tokens_cut"] for split in splits.values()
-        )
+    for name, splits in datasets.items():
+        made = sum(split.tokens - split.frame_tokens + split.tokens_cut for split in splits.values())
         replayed = records.get(REPLAY)
         stored = records.of(TOKENIZE).tokens + (0 if replayed is None else replayed.tokens)
         stored += _mixed_tokens(records.of(SHARD, name).ledger)

@@ -1,30 +1,37 @@
 """What the commands print: tables for people, JSON for machines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from pipeline.planning.plan import State, StepStatus
-from pipeline.report.content import (
-    AuditContent,
-    DocumentsContent,
-    EvaluationSetContent,
-    FairnessContent,
-    GateContent,
-    LearningContent,
-    PackingContent,
-    PlannedContent,
-    RunReport,
-    SplitContent,
-    VerdictContent,
-)
 from pipeline.report.evidence import evidence_lines, joined_in
-from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
+from pipeline.report.fairness import mix_table, parity_table, tokenizer_table
 from pipeline.report.flow import SHOWN, example_drops
 from pipeline.report.mixes import mix_lines
 from pipeline.report.packing import by_source
-from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
+from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, TextTable, print_json, shortened
+from pipeline.report.report import (
+    DocumentCounts,
+    Fairness,
+    Report,
+    RunReport,
+    SplitPacking,
+    SplitTotals,
+)
 from pipeline.report.steps import show_steps
-from pipeline.report.verdicts import LEAK, UNPROVEN_SAID, suspected_leak
+from pipeline.report.verdicts import (
+    LEAK,
+    UNPROVEN_SAID,
+    Learning,
+    failed_gates,
+    learning_of,
+    suspected_leak,
+    word_of,
+)
+from pipeline.steps.decontaminate.gather import SetCounts
+from pipeline.steps.records import AuditReport
+from pipeline.steps.verify.step import VerdictRecord
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
@@ -39,41 +46,26 @@ _MARKS = {
 
 def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
     """Print the steps: what is done, what would run, what would be redone and why."""
-    rows: list[PlannedContent] = [
-        {
-            "step": status.step.name,
-            "state": status.state.value,
-            "units_committed": status.commits,
-            "why": status.why,
-            "warning": status.step.warning,
-            "told": status.told,
-            "replaced": status.replaced,
-            "reads": list(status.step.inputs),
-            "fingerprint": status.step.fingerprint or None,
-        }
-        for status in steps
-    ]
     if as_json:
-        print_json(rows)
+        print_json([_planned(status) for status in steps])
         return
     console = PlainConsole()
     table = PlainTable("step", "reads", "state", "would", "units", "why")
-    for status, row in zip(steps, rows, strict=True):
+    for status in steps:
         table.add(
-            row["step"],
-            ", ".join(row["reads"]) or "input files",
-            row["state"],
+            status.step.name,
+            ", ".join(status.step.inputs) or "input files",
+            status.state.value,
             _MARKS[status.state],
             f"{status.commits:,}",
             status.why,
         )
     console.show(table)
-    for line in (told for row in rows if (told := row["told"])):
+    for line in (status.told for status in steps if status.told):
         console.line(line)
-    for row in rows:
-        if row["warning"]:
-            console.line()
-            console.line(f"warning: {row['warning']}")
+    for warning in (status.step.warning for status in steps if status.step.warning):
+        console.line()
+        console.line(f"warning: {warning}")
     if any(status.state in (State.STALE, State.DAMAGED) for status in steps):
         console.line()
         console.line("A run into this folder needs --replace to redo what is stale or damaged.")
@@ -81,54 +73,73 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             console.line(f"With --replace, {said}.")
 
 
+def _planned(status: StepStatus) -> JsonObject:
+    """Return a step of a plan as JSON."""
+    return {
+        "step": status.step.name,
+        "state": status.state.value,
+        "units_committed": status.commits,
+        "why": status.why,
+        "warning": status.step.warning,
+        "told": status.told,
+        "replaced": status.replaced,
+        "reads": list(status.step.inputs),
+        "fingerprint": status.step.fingerprint or None,
+    }
+
+
 def print_report(report: RunReport, *, as_json: bool) -> None:
     """Print the report of a run."""
     if as_json:
         print_json(report)
         return
+    _print_report(Report.model_validate(report))
+
+
+def _print_report(report: Report) -> None:
     console = PlainConsole()
     console.line()
-    print_documents(console, report["documents"])
-    if report["languages"]:
+    print_documents(console, report.documents)
+    if report.languages:
         console.show(_texts(mix_table(report, MAX_LANGUAGES)))
-    if fairness := report.get("fairness"):
-        _print_fairness(console, fairness)
-    if report["datasets"]:
-        console.show(_datasets(report["datasets"]))
+    if report.fairness:
+        _print_fairness(console, report.fairness)
+    if report.datasets:
+        console.show(_datasets(report.datasets))
         if line := joined_in(report):
             console.line(line)
-        console.show(_packing(report["packing"]))
-        if any("learned" in row for _, row in by_source(report["packing"])):
-            console.show(_losses(report["packing"]))
-    show_steps(console, report["steps"])
-    for warning in report["warnings"]:
+        console.show(_packing(report.packing))
+        if any(row.learned is not None for _, row in by_source(report.packing)):
+            console.show(_losses(report.packing))
+    show_steps(console, report.steps)
+    for warning in report.warnings:
         console.line(f"warning: {warning}")
-    if report["audit"]:
-        _print_audit(console, report["audit"])
+    if report.audit:
+        _print_audit(console, report.audit)
     _print_verdicts(console, report)
-    kept = "/report/index.html" if report.get("written", True) else " can only be read: not kept"
-    console.line(f"report: {report['output']}{kept}")
-    for name, later in report.get("generations", {}).items():
+    kept = "/report/index.html" if report.written else " can only be read: not kept"
+    console.line(f"report: {report.output}{kept}")
+    for name, later in report.generations.items():
         console.line()
-        console.line(f"generation {int(name)}, in {later['output']}:")
-        print_report(later, as_json=False)
+        console.line(f"generation {int(name)}, in {later.output}:")
+        _print_report(later)
 
 
-def print_documents(console: PlainConsole, documents: DocumentsContent) -> None:
+def print_documents(console: PlainConsole, documents: DocumentCounts) -> None:
     """Print how many documents there are, what filters changed, and examples of what was dropped."""
     console.show(_documents(documents))
-    if noticed := documents.get("noticed"):
+    if documents.noticed:
         table = PlainTable("noticed while reading, not dropped", "").right()
-        for source, counts in noticed.items():
+        for source, counts in documents.noticed.items():
             for said, count in counts.items():
                 table.add(f"  {shortened(source)}: {said}", f"{count:,}")
         table.add("")
         console.show(table)
-    if sets := documents.get("evaluation_sets"):
-        _print_evaluation_sets(console, sets)
-    if changed := documents.get("changed"):
+    if documents.evaluation_sets:
+        _print_evaluation_sets(console, documents.evaluation_sets)
+    if documents.changed:
         table = PlainTable("changed by filters, not dropped", "").right()
-        for name, count in changed.items():
+        for name, count in documents.changed.items():
             table.add(f"  {name}", f"{count:,}")
         table.add("")
         console.show(table)
@@ -139,57 +150,53 @@ def print_documents(console: PlainConsole, documents: DocumentsContent) -> None:
         console.line()
 
 
-def _print_evaluation_sets(console: PlainConsole, sets: dict[str, EvaluationSetContent]) -> None:
+def _print_evaluation_sets(console: PlainConsole, sets: Mapping[str, SetCounts]) -> None:
     """Print what was found of the evaluation sets, and some of it."""
     names = ("items", "not looked for", "found", "common phrases", "documents dropped", "reported")
     table = PlainTable("evaluation set", *names).right()
     for name, found in sets.items():
-        counts = (found["items"], found["unused"], found["found"], found["common"])
-        table.add(shortened(name), *map("{:,}".format, (*counts, found["dropped"], found["reported"])))
+        counts = (found.items, found.unused, found.found, found.common)
+        table.add(shortened(name), *map("{:,}".format, (*counts, found.dropped, found.reported)))
     table.add("")
     console.show(table)
-    samples = [sample for found in sets.values() for sample in found["samples"]][:SHOWN]
+    samples = [sample for found in sets.values() for sample in found.samples][:SHOWN]
     if samples:
         console.line("examples of documents that hold items (all: decontaminate/contaminated.parquet):")
         for one in samples:
-            what = (
-                f"{one['words']:,} words, {one['share']:.0%} of an item of {one['set']} ({one['item']})"
-            )
-            name = one["own_id"] or one["id"]
-            console.line(f"  {one['source']}, document {name}: {what}: {one['matched']}")
+            what = f"{one.words:,} words, {one.share:.0%} of an item of {one.set} ({one.item})"
+            name = one.own_id or one.id
+            console.line(f"  {one.source}, document {name}: {what}: {one.matched}")
         console.line()
 
 
-def _documents(documents: DocumentsContent) -> PlainTable:
+def _documents(documents: DocumentCounts) -> PlainTable:
     table = PlainTable("documents", "").right()
-    table.add("read", f"{documents['read']:,}")
-    for reason, count in documents["dropped"].items():
+    table.add("read", f"{documents.read:,}")
+    for reason, count in documents.dropped.items():
         table.add(f"  dropped: {reason}", f"{count:,}")
-    for method, count in documents.get("removed", {}).items():
+    for method, count in (documents.removed or {}).items():
         table.add(f"  removed: {method}", f"{count:,}")
-    if "kept" in documents:
-        table.add("kept", f"{documents['kept']:,}")
-    for method, size in documents.get("cut_bytes", {}).items():
+    if documents.kept is not None:
+        table.add("kept", f"{documents.kept:,}")
+    for method, size in (documents.cut_bytes or {}).items():
         table.add(f"  bytes cut as repeated: {method}", f"{size:,}")
-    if "cut_documents" in documents:
-        table.add("  documents cut", f"{documents['cut_documents']:,}")
+    if documents.cut_documents is not None:
+        table.add("  documents cut", f"{documents.cut_documents:,}")
     table.add("")
     return table
 
 
 def _texts(table: TextTable) -> PlainTable:
-    plain = PlainTable(*table.headings).right()
-    for row in table.rows:
-        plain.add(shortened(row[0]), *row[1:])
+    plain = replace(table, rows=[(shortened(row[0]), *row[1:]) for row in table.rows]).plain
     plain.add("")
     return plain
 
 
-def _print_fairness(console: PlainConsole, fairness: FairnessContent) -> None:
+def _print_fairness(console: PlainConsole, fairness: Fairness) -> None:
     """Print what each language takes for the same text."""
     table = parity_table(fairness, MAX_LANGUAGES)
     console.line(
-        f"the same text in each language; parity: its tokens divided by those of {fairness['reference']}"
+        f"the same text in each language; parity: its tokens divided by those of {fairness.reference}"
     )
     console.show(_texts(table))
     if table.left_out:
@@ -197,78 +204,78 @@ def _print_fairness(console: PlainConsole, fairness: FairnessContent) -> None:
     console.show(_texts(tokenizer_table(fairness)))
 
 
-def _datasets(datasets: dict[str, dict[str, SplitContent]]) -> PlainTable:
+def _datasets(datasets: Mapping[str, SplitTotals]) -> PlainTable:
     table = PlainTable("dataset", "rows", "documents", "tokens", "in no row").right()
     for dataset, splits in datasets.items():
         for split, totals in splits.items():
-            counts = totals["rows"], totals["documents"], totals["tokens"], totals["tokens_cut"]
+            counts = totals.rows, totals.documents, totals.tokens, totals.tokens_cut
             table.add(f"{dataset}/{split}", *map("{:,}".format, counts))
     table.add("")
     return table
 
 
-def _packing(packing: dict[str, dict[str, PackingContent]]) -> PlainTable:
+def _packing(packing: Mapping[str, Mapping[str, SplitPacking]]) -> PlainTable:
     names = ("source", "padding", "share", "documents cut", "tokens behind cuts")
     table = PlainTable("packing", *names).right()
     for split, row in islice(by_source(packing), MAX_LANGUAGES):
-        share = row["padding"] / max(row["padding"] + row["tokens"], 1)
-        counts = (f"{row[key]:,}" for key in ("cut_documents", "tokens_behind_cuts"))
-        table.add(split, shortened(row["name"]), f"{row['padding']:,}", f"{share:.2%}", *counts)
+        share = row.padding / max(row.padding + row.tokens, 1)
+        counts = (f"{count:,}" for count in (row.cut_documents, row.tokens_behind_cuts))
+        table.add(split, shortened(row.name), f"{row.padding:,}", f"{share:.2%}", *counts)
     table.add("")
     return table
 
 
-def _losses(packing: dict[str, dict[str, PackingContent]]) -> PlainTable:
+def _losses(packing: Mapping[str, Mapping[str, SplitPacking]]) -> PlainTable:
     """Return which share of tokens has a loss, of datasets in which only some have one."""
     names = ("source", "tokens", "with a loss", "share", "pieces without a loss")
     table = PlainTable("losses", *names).right()
-    rows = ((split, row) for split, row in by_source(packing) if "learned" in row)
+    rows = ((split, row) for split, row in by_source(packing) if row.learned is not None)
     for split, row in islice(rows, MAX_LANGUAGES):
-        learned = row["learned"]
-        counts = (f"{row['tokens']:,}", f"{learned:,}", f"{learned / max(row['tokens'], 1):.2%}")
-        table.add(split, shortened(row["name"]), *counts, f"{row['silent_segments']:,}")
+        learned = row.learned or 0
+        counts = (f"{row.tokens:,}", f"{learned:,}", f"{learned / max(row.tokens, 1):.2%}")
+        table.add(split, shortened(row.name), *counts, f"{row.silent_segments:,}")
     table.add("")
     return table
 
 
-def _print_audit(console: PlainConsole, audit: AuditContent) -> None:
-    mark = "FAIL" if audit["findings"] else "PASS"
+def _print_audit(console: PlainConsole, audit: AuditReport) -> None:
+    mark = "FAIL" if audit.findings else "PASS"
     console.line(f"verify the run's files: {mark}")
-    for finding in audit["findings"][:MAX_FINDINGS]:
-        console.line(f"  {finding['file']}: {finding['check']}: {finding['message']}")
-    more = len(audit["findings"]) - MAX_FINDINGS
+    for finding in audit.findings[:MAX_FINDINGS]:
+        console.line(f"  {finding.file}: {finding.check}: {finding.message}")
+    more = len(audit.findings) - MAX_FINDINGS
     if more > 0:
         console.line(f"  and {more:,} more findings, in report/report.json")
-    if not audit["findings"]:
-        files = f"{audit['files']:,} files, {audit['bytes'] / 1e6:,.1f} MB"
+    if not audit.findings:
+        files = f"{audit.files:,} files, {audit.bytes / 1e6:,.1f} MB"
         console.line(f"  files      {files} are as they were committed; the ledger adds up")
 
 
-def _print_verdicts(console: PlainConsole, report: RunReport) -> None:
-    for name, verdict in report["verify"].items():
-        print_verdict(console, name, verdict, report["output"])
-    for line in (*mix_lines(report), *evidence_lines(report)):
+def _print_verdicts(console: PlainConsole, report: Report) -> None:
+    for name, verdict in report.verify.items():
+        print_verdict(console, name, verdict, report.output)
+    for line in (*mix_lines(report), *evidence_lines(report.evidence)):
         console.line(line)
 
 
-def print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, output: str) -> None:
+def print_verdict(console: PlainConsole, name: str, verdict: VerdictRecord, output: str) -> None:
     """Print what was found of a dataset."""
-    checked = verdict["checked"]
-    console.line(f"verify {name}: {verdict['verdict'].upper()}")
-    for finding in verdict["findings"][:MAX_FINDINGS]:
-        line = f"  {finding['file']}: {finding['check']}: {finding['message']}"
+    checked = verdict.checked
+    console.line(f"verify {name}: {word_of(verdict).upper()}")
+    for finding in verdict.findings[:MAX_FINDINGS]:
+        line = f"  {finding.file}: {finding.check}: {finding.message}"
         console.line(line)
-    more = len(verdict["findings"]) - MAX_FINDINGS
+    more = len(verdict.findings) - MAX_FINDINGS
     if more > 0:
         console.line(f"  and {more:,} more findings, in verify/{name}/verdict.json")
-    if not verdict["findings"]:
+    if not verdict.findings:
         console.line(
-            f"  mechanics  {checked['rows']:,} rows, {_returned(verdict)},"
-            f" {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding;"
-            f" {verdict['by_library']:,} documents encoded again by the tokenizer's own library"
+            f"  mechanics  {checked.rows:,} rows, {_returned(verdict)},"
+            f" {checked.tokens:,} tokens conserved, {checked.padding:,} padding;"
+            f" {verdict.by_library:,} documents encoded again by the tokenizer's own library"
         )
-    learning = verdict["learning"]
-    if learning is None and verdict["passed"]:
+    learning = learning_of(verdict)
+    if learning is None and verdict.passed:
         console.line("  learning   not asked for: the mechanics decide alone")
     elif learning:
         _print_learning(console, learning)
@@ -276,54 +283,51 @@ def print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, out
         console.line(f"  {LEAK}: {leak}")
 
 
-def _returned(verdict: VerdictContent) -> str:
+def _returned(verdict: VerdictRecord) -> str:
     """Say how documents come back from their ids; those of an existing tokenizer may not all do."""
-    if not verdict.get("returned"):
-        return f"{verdict['checked']['documents']:,} documents decode to their texts"
+    if not verdict.returned:
+        return f"{verdict.checked.documents:,} documents decode to their texts"
     ways = {
         "text": "documents decode to their texts",
         "normalised": "to their normalised texts",
         "encoded": "are what encoding gives again (what they do not spell, the tokenizer loses)",
     }
     return ", ".join(
-        f"{verdict['returned'][way]:,} {said}"
-        for way, said in ways.items()
-        if way in verdict["returned"]
+        f"{verdict.returned[way]:,} {said}" for way, said in ways.items() if way in verdict.returned
     )
 
 
-def _print_learning(console: PlainConsole, learning: LearningContent) -> None:
-    if "reason" in learning:
-        console.line(f"  learning   could not be judged, {UNPROVEN_SAID}: {learning['reason']}")
-        _print_failed_gates(console, learning["gates"])
+def _print_learning(console: PlainConsole, learning: Learning) -> None:
+    if learning.reason is not None:
+        console.line(f"  learning   could not be judged, {UNPROVEN_SAID}: {learning.reason}")
+        _print_failed_gates(console, learning)
         return
-    if "contrast" in learning:
-        loss, chance = (_number(learning["contrast"][key]) for key in ("loss", "chance"))
+    if learning.contrast is not None:
+        loss, chance = _number(learning.contrast.loss), _number(learning.contrast.chance)
         console.line(f"  views      loss {loss} nats, guessing {chance}; reported, no gate")
         return
-    loss, entropy, control = (
-        _number(learning[key]) for key in ("loss", "unigram_entropy", "control_loss")
-    )
+    losses = learning.loss, learning.unigram_entropy, learning.control_loss
+    loss, entropy, control = map(_number, losses)
     console.line(
         f"  learning   loss {loss} nats, label unigram entropy {entropy}, permuted-label control"
-        f" {control} ({learning['device']}){'' if learning['gated'] else '; reported, no gate'}"
+        f" {control} ({learning.device}){'' if learning.gated else '; reported, no gate'}"
     )
-    supply = learning["resume"]["supply"]
-    mfu = "" if supply["mfu"] is None else f", MFU {supply['mfu']:.3f}"
-    console.line(
-        f"  supply     {supply['wait_share']:.2%} of the time waiting for the loader,"
-        f" {supply['tokens_per_second']:,.0f} tokens a second{mfu}"
-    )
-    _print_failed_gates(console, learning["gates"])
+    if learning.resume is not None:
+        supply = learning.resume.supply
+        mfu = "" if supply.mfu is None else f", MFU {supply.mfu:.3f}"
+        console.line(
+            f"  supply     {supply.wait_share:.2%} of the time waiting for the loader,"
+            f" {supply.tokens_per_second:,.0f} tokens a second{mfu}"
+        )
+    _print_failed_gates(console, learning)
 
 
-def _print_failed_gates(console: PlainConsole, gates: list[GateContent]) -> None:
-    for gate in gates:
-        if not gate["passed"]:
-            console.line(
-                f"  gate {gate['name']}: {_number(gate['value'])}, must be {gate['relation']}"
-                f" {_number(gate['bound'])} (docs/config.md, verify)"
-            )
+def _print_failed_gates(console: PlainConsole, learning: Learning) -> None:
+    for gate in failed_gates(learning):
+        console.line(
+            f"  gate {gate.name}: {_number(gate.value)}, must be {gate.relation}"
+            f" {_number(gate.bound)} (docs/config.md, verify)"
+        )
 
 
 def _number(value: float | None) -> str:

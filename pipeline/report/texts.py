@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.report.part import Part
 from stages.errors import FormatError
 from stages.filtering.characters import TextMeasures, measure_text
 from stages.store.arrays import open_array
@@ -31,27 +31,27 @@ _SHARES = (0.1, 0.2, 0.5, 1.0)
 _BINS = 20
 
 
-class MeasureContent(TypedDict):
+class Measure(Part):
     """How one measure is distributed over the sample."""
 
     points: dict[str, float]
     """p5, p25, median, p75 and p95."""
-    edges: list[float]
+    edges: tuple[float, ...]
     """Where bins begin, half-open; the last holds all from there on."""
-    counts: list[int]
+    counts: tuple[int, ...]
     """Documents in each bin."""
 
 
-class TextsContent(TypedDict):
+class TextSample(Part):
     """What a sample of the documents is made of."""
 
     documents: int
     """Measured, or drawn, some of which may be the same."""
-    measures: dict[str, MeasureContent]
+    measures: dict[str, Measure]
     """By the names of `stages.filtering.characters`."""
 
 
-def texts_of(output: Path) -> TextsContent | None:
+def texts_of(output: Path) -> TextSample | None:
     """Return what the documents are made of that were read and not dropped; None if unknown.
 
     Of more than 2,048 documents, so many are drawn, at 32 places that are spread evenly over all. Each
@@ -64,7 +64,7 @@ def texts_of(output: Path) -> TextsContent | None:
     if not rows:
         return None
     columns = zip(TextMeasures._fields, np.array(rows).T, strict=True)
-    return {"documents": len(rows), "measures": {name: _content(name, one) for name, one in columns}}
+    return TextSample(documents=len(rows), measures={name: _measure(name, one) for name, one in columns})
 
 
 def _sample(output: Path) -> Iterator[str]:
@@ -97,15 +97,15 @@ def _groups(place: Path) -> list[tuple[Path, int, int]]:
     return [(place, number, count) for number, count in enumerate(rows) if count]
 
 
-def _content(name: str, values: NDArray[np.float64]) -> MeasureContent:
+def _measure(name: str, values: NDArray[np.float64]) -> Measure:
     points = np.quantile(values, list(_POINTS.values()), method="inverted_cdf")
     edges = _edges(name, values)
     counts, _ = np.histogram(values, [*edges, np.inf])
-    return {
-        "points": dict(zip(_POINTS, points.tolist(), strict=True)),
-        "edges": list(edges),
-        "counts": counts.tolist(),
-    }
+    return Measure(
+        points=dict(zip(_POINTS, points.tolist(), strict=True)),
+        edges=tuple(edges),
+        counts=tuple(counts.tolist()),
+    )
 
 
 def _edges(name: str, values: NDArray[np.float64]) -> list[float]:
@@ -123,7 +123,7 @@ _MOST = 1 << 20
 _QUANTILES = {"p10": 0.1, "median": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-class LengthBin(TypedDict):
+class LengthBin(Part):
     """Documents of about one length."""
 
     least: int
@@ -133,17 +133,17 @@ class LengthBin(TypedDict):
     tokens: int
 
 
-class LengthsContent(TypedDict):
+class Lengths(Part):
     """How long the documents of the token store are, in tokens, EOS counted."""
 
     documents: int
     points: dict[str, int]
     """p10, median, p90 and p99; at most 2**20."""
     longest: int
-    bins: list[LengthBin]
+    bins: tuple[LengthBin, ...]
 
 
-def lengths_of(output: Path) -> LengthsContent | None:
+def lengths_of(output: Path) -> Lengths | None:
     """Return how long the documents of a run are; None without a token store that can be read."""
     counts, longest = np.zeros(_MOST + 1, np.int64), 0
     for place in files_below(output / "tokens"):
@@ -159,7 +159,7 @@ def lengths_of(output: Path) -> LengthsContent | None:
     return _lengths_of(counts, longest) if counts.any() else None
 
 
-def _lengths_of(counts: NDArray[np.int64], longest: int) -> LengthsContent:
+def _lengths_of(counts: NDArray[np.int64], longest: int) -> Lengths:
     upto, total = np.cumsum(counts), int(counts.sum())
     tokens = counts * np.arange(len(counts))
     points = {name: int(np.searchsorted(upto, total * share)) for name, share in _QUANTILES.items()}
@@ -170,8 +170,8 @@ def _lengths_of(counts: NDArray[np.int64], longest: int) -> LengthsContent:
         here = int(counts[part].sum())
         if here or bins:
             held = int(tokens[part].sum())
-            bins.append({"least": least, "most": most, "documents": here, "tokens": held})
+            bins.append(LengthBin(least=least, most=most, documents=here, tokens=held))
         least, most = most + 1, most * 2
-    while bins and not bins[-1]["documents"]:
+    while bins and not bins[-1].documents:
         bins.pop()
-    return {"documents": total, "points": points, "longest": longest, "bins": bins}
+    return Lengths(documents=total, points=points, longest=longest, bins=tuple(bins))

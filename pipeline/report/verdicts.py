@@ -9,10 +9,11 @@ from math import floor
 from pathlib import Path
 from shlex import quote
 
-from pipeline.report.content import GateContent, VerdictContent
+from pipeline.report.part import Part
 from pipeline.steps.verify.step import VerdictRecord
 
 PASS, UNPROVEN, FAIL = "pass", "unproven", "fail"
+LEAK = "leak_floor"
 UNPROVEN_SAID = "though the exact checks passed and nothing is known to be wrong"
 """What people read beside the reason."""
 
@@ -26,16 +27,65 @@ def word_of(verdict: VerdictRecord) -> str:
     return UNPROVEN if extra.get("gated") and "reason" in extra else PASS
 
 
-LEAK = "leak_floor"
+class HeldGate(Part):
+    """A bound, and the number that was held to it."""
+
+    name: str
+    value: float | None
+    """None if it is not finite."""
+    relation: str
+    bound: float
+    passed: bool
 
 
-def failed_gates(verdict: VerdictContent) -> list[GateContent]:
+class Contrast(Part):
+    """Views told from those of other texts."""
+
+    loss: float | None
+    chance: float
+
+
+class LoaderSpeed(Part):
+    """How fast the loader was."""
+
+    wait_share: float
+    tokens_per_second: float
+    mfu: float | None
+
+
+class Resume(Part):
+    """A training that stopped and went on."""
+
+    supply: LoaderSpeed
+
+
+class Learning(Part):
+    """What of a `LearnedRecord` is printed; what was not measured is None."""
+
+    device: str | None = None
+    gated: bool
+    gates: tuple[HeldGate, ...]
+    reason: str | None = None
+    """Why it could not be judged."""
+    contrast: Contrast | None = None
+    loss: float | None = None
+    unigram_entropy: float | None = None
+    control_loss: float | None = None
+    resume: Resume | None = None
+
+
+def learning_of(verdict: VerdictRecord) -> Learning | None:
+    """Return what training on a dataset showed; None where none was trained on."""
+    learning = verdict.learning
+    return None if learning is None else Learning.model_validate(learning.model_dump())
+
+
+def failed_gates(learning: Learning) -> list[HeldGate]:
     """Return the gates of the learning check that a dataset failed."""
-    learning = verdict["learning"]
-    return [gate for gate in learning["gates"] if not gate["passed"]] if learning else []
+    return [gate for gate in learning.gates if not gate.passed]
 
 
-def suspected_leak(verdict: VerdictContent, output: str | Path, name: str) -> str | None:
+def suspected_leak(verdict: VerdictRecord, output: str | Path, name: str) -> str | None:
     """Say what a loss under `leak_floor` may come from, and the way out; None without such a loss.
 
     Args:
@@ -43,12 +93,14 @@ def suspected_leak(verdict: VerdictContent, output: str | Path, name: str) -> st
         output: folder of the run.
         name: of the dataset.
     """
-    gate = next((gate for gate in failed_gates(verdict) if gate["name"] == LEAK), None)
-    learning = verdict["learning"]
-    if gate is None or gate["value"] is None or not learning or verdict["findings"]:
+    learning = learning_of(verdict)
+    if learning is None or verdict.findings:
         return None
-    entropy = learning["unigram_entropy"] or 0.0
-    least = floor(100 * gate["value"] / entropy) / 100 if entropy > 0 else 0.0
+    gate = next((gate for gate in failed_gates(learning) if gate.name == LEAK), None)
+    if gate is None or gate.value is None:
+        return None
+    entropy = learning.unigram_entropy or 0.0
+    least = floor(100 * gate.value / entropy) / 100 if entropy > 0 else 0.0
     return (
         "so low a loss is suspect: the inputs may show the labels. But documents that are much alike,"
         " such as dialogues that fill in one template, give it too, and then nothing is wrong. The exact"

@@ -26,7 +26,7 @@ from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import require_run_folder
 from pipeline.planning.plan import State, StepStatus, names_until, plan_scope, status_of
 from pipeline.planning.replays import noted, replay_lines
-from pipeline.report.content import RunReport
+from pipeline.report.report import RunReport
 from pipeline.report.summary import remove_report, write_report
 from pipeline.run_file.filters import (
     require_generators,
@@ -89,7 +89,7 @@ def with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunRe
         return report
     verdicts = [one["passed"] for one in (report, *later.values())]
     passed = None if None in verdicts else all(verdicts)
-    return {**report, "passed": passed, "generations": dict(later)}
+    return RunReport({**report, "passed": passed, "generations": dict(later)})
 
 
 def outcome_of(report: RunReport) -> str:

@@ -18,8 +18,8 @@ from pipeline.planning.against import reopened
 from pipeline.planning.generations import number_of
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.planning.replays import replays_again
-from pipeline.report.content import RunReport
 from pipeline.report.mixes import add_generations, mixes_in, packed_of
+from pipeline.report.report import RunReport
 from pipeline.report.summary import summarise, write_report
 from pipeline.run_file.config import RunFile
 from pipeline.session.audit import audit, changed_plan, with_findings_so_far
@@ -163,9 +163,7 @@ def _unwritten_report(
     Args are those of `summarise`, and the verdicts on earlier generations, which no folder has.
     """
     report = summarise(file, records, output, audited=audited, skipped=skipped, stopped=stopped)
-    report["written"] = False
     verdicts = records.datasets(VERIFY)
     parts = [packed_of(one) for one in (*before, verdicts)]
-    if before and (wholes := add_generations(parts, mixes_in(verdicts))):
-        report["whole"] = wholes
-    return report
+    wholes = add_generations(parts, mixes_in(verdicts)) if before else {}
+    return report.model_copy(update={"written": False, "whole": wholes or report.whole}).plain

@@ -136,9 +136,9 @@ def test_of_a_damaged_dataset_nothing_is_learned_and_of_the_other_the_same(copie
 
 
 def test_every_step_reports_its_model_and_the_memory_that_was_held(checked: Path) -> None:
-    rows = {row["step"]: row for row in step_metrics(checked, Records())}
+    rows = {row.step: row for row in step_metrics(checked, Records())}
     for name in NAMES:
         row, commits = rows[f"verify-{name}"], checked / "commits" / f"verify-{name}"
-        assert row["units"] == len(list(commits.glob("*.json"))) - 1, "all but that of the step"
-        assert row["peak_memory"] > 1 << 20
-        assert row["wall_seconds"] > 0
+        assert row.units == len(list(commits.glob("*.json"))) - 1, "all but that of the step"
+        assert row.peak_memory > 1 << 20
+        assert row.wall_seconds > 0

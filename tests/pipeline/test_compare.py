@@ -7,14 +7,14 @@ compared is named with its reason, and does not stop the others.
 import json
 import shutil
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.tools.compare.compare import JSON_NAME, PAGE_NAME, compare_datasets
-from pipeline.tools.compare.page import COLUMNS, comparison_rows
+from pipeline.tools.compare.page import COLUMNS, comparison_table
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
 from tests.campaign import FULL
@@ -179,7 +179,7 @@ def test_runs_are_compared_on_texts_of_both_and_in_any_order(
     assert [record["name"] for record in both["datasets"]] == ["clean/clm", "raw/clm"]
     assert both["texts"]["repeated"] > 0
     for record in both["datasets"]:
-        (model,) = (cast("dict[str, Any]", one) for one in record["models"])
+        (model,) = record["models"]
         assert model["memorised"].keys() == {"repeated", "once", "fresh"}
         assert model["memorised"]["fresh"] == model["going_on"]
 
@@ -243,6 +243,6 @@ def test_a_spread_of_nothing_is_not_shown_and_one_of_a_mean_of_nothing_is() -> N
     steady = shown | {"loss": {"mean": 2.0, "deviation": 0.0}}
     spread = shown | {"loss": {"mean": 0.0, "deviation": 0.5}}
     report: Any = {"datasets": [{"name": n, "mean": mean} for n, mean in (("a", steady), ("b", spread))]}
-    headings, rows = comparison_rows(report)
-    assert headings == ["labels", "loss"]
-    assert rows == [("a", ["7", "2.00"]), ("b", ["7", "0.00 ±0.50"])]
+    table = comparison_table(report)
+    assert table.headings == ["dataset", "labels", "loss"]
+    assert table.rows == [["a", "7", "2.00"], ["b", "7", "0.00 ±0.50"]]

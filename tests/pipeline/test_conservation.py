@@ -72,7 +72,7 @@ def wrong(records: dict[str, Any], parts: tuple[Place, ...]) -> list[Place]:
 
 def test_the_numbers_of_a_sound_run_add_up(records: dict[str, Any], reference: Path) -> None:
     report = summed(records, reference)
-    assert report["documents"]["read"] > report["documents"]["kept"] > 200
+    assert report.documents.read > report.documents.kept > 200
 
 
 @pytest.mark.parametrize("by", [-1, 1, 1000])

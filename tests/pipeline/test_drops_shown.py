@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from pipeline.report.flow import SHOWN, example_drops, shown_place
+from pipeline.report.report import DocumentCounts
 from pipeline.report.terminal import print_report
 from stages.reading.reader import TextSplit
 from tests.conftest import run_small
+from tests.pipeline.reports import DOCUMENTS
 
 SPLITS = {"plain": TextSplit.FILE, "lines": TextSplit.BLANK_LINE}
 
@@ -36,7 +38,7 @@ def test_a_document_that_is_its_file_is_shown_without_a_line(place: str, shown: 
 def test_each_main_reason_has_an_example_the_most_frequent_first() -> None:
     sample = {"reason": "k.short", "id": "0", "place": "web: b.parquet, row 3", "excerpt": ""}
     dropped = {"empty": 2, "k.short": 9, **{f"k.{n}": 1 for n in range(2 * SHOWN)}}
-    documents: Any = {
+    content = DOCUMENTS | {
         "dropped": dropped,
         "named_drops": [
             "plain: a.txt: empty: no text",
@@ -45,14 +47,15 @@ def test_each_main_reason_has_an_example_the_most_frequent_first() -> None:
         ],
         "samples": [{**sample, "detail": "words: 3"}, {**sample, "detail": "words: 4"}],
     }
+    documents = DocumentCounts.model_validate(content)
     assert list(example_drops(documents))[:3] == [
         "web: b.parquet, row 3: k.short: words: 3",
         "plain: a.txt: empty: no text",
         "plain: c.txt: k.0: it is",
     ]
     assert len(list(example_drops(documents))) == SHOWN
-    documents["dropped"] = {"unseen": 3}
-    assert list(example_drops(documents)) == []
+    unseen = documents.model_copy(update={"dropped": {"unseen": 3}})
+    assert list(example_drops(unseen)) == []
 
 
 @pytest.mark.slow

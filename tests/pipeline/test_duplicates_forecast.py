@@ -11,6 +11,7 @@ import pytest
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.spread_records import chance_records, spread_records
+from pipeline.report.report import Report
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
@@ -79,7 +80,7 @@ def test_groups_are_those_of_a_run_overall_and_by_source(tmp_path: Path) -> None
     output = tmp_path / "run"
     file = run_file("a", "b", dedup={"near": False})
     report = run_session(RunRequest(file, corpus, output, 0, until="dedup"), stream=None)
-    groups = sampled_groups(output, report, file)
+    groups = sampled_groups(output, Report.model_validate(report), file)
     assert groups is not None
     # unlike 0 and 1 three times, 2 and a letter twice, 3 and another letter once
     assert groups.overall == {1: 2, 2: 2, 3: 2}
@@ -100,7 +101,7 @@ def test_the_rules_of_sources_go_along_with_a_sample(tmp_path: Path) -> None:
     sampled = file.model_copy(update={"sources": sources})
     output = tmp_path / "run"
     report = run_session(RunRequest(sampled, corpus, output, 0, until="dedup"), stream=None)
-    groups = sampled_groups(output, report, file)
+    groups = sampled_groups(output, Report.model_validate(report), file)
     assert groups is not None
     assert groups.untouched == {"free": 80}
     assert groups.sources == {"all": {2: 40}, "own": {3: 40}, "none": {}}
@@ -118,7 +119,7 @@ def test_documents_of_an_earlier_run_count_as_they_are(tmp_path: Path) -> None:
     file = run_file("b", dedup={"against": ["../first"]})
     output = tmp_path / "then"
     report = run_session(RunRequest(file, new, output, 0, until="dedup"), stream=None)
-    groups = sampled_groups(output, report, file)
+    groups = sampled_groups(output, Report.model_validate(report), file)
     assert groups is not None
     assert groups.earlier == {"b": 100}
     assert groups.overall == groups.sources["b"] == {1: 50, 2: 50}

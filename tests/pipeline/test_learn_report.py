@@ -10,8 +10,10 @@ from pipeline.cli import _require_pass
 from pipeline.report.page import render_page
 from pipeline.report.pictures import loss_curves
 from pipeline.report.plot import HEIGHT, WIDTH
+from pipeline.report.report import Report
 from pipeline.report.terminal import print_report
 from stages.errors import VerificationError
+from tests.pipeline.reports import DOCUMENTS, EMPTY
 
 GATE = {"name": "gain", "value": 0.5, "bound": 0.1, "passed": True, "relation": "at least"}
 LEARNED: dict[str, Any] = {
@@ -55,7 +57,7 @@ CONTRAST = {
 
 
 def report_of(learning: dict[str, Any] | None) -> Any:
-    """A report that holds one verdict and nothing else to speak of."""
+    """The JSON of a report that holds one verdict and nothing else to speak of."""
     checked = {"rows": 3, "documents": 2, "tokens": 40, "padding": 1}
     verdict = {
         "verdict": "pass",
@@ -64,34 +66,30 @@ def report_of(learning: dict[str, Any] | None) -> Any:
         "learning": learning,
         "checked": checked,
         "by_library": 2,
+        "fingerprints": {},
     }
-    return {
-        "name": "small",
-        "output": "run",
+    return EMPTY | {
         "passed": True,
-        "documents": {"read": 2, "dropped": {}, "named_drops": []},
-        "ledger": {},
-        "split": None,
-        "stopped": None,
-        "audit": None,
-        "warnings": [],
-        "languages": [],
-        "packing": {},
-        "datasets": {},
-        "steps": [],
+        "documents": DOCUMENTS | {"read": 2},
         "verify": {"dataset": verdict},
     }
 
 
+def rendered(report: Any) -> str:
+    """The page of a report."""
+    return render_page(Report.model_validate(report))
+
+
 def page_of(learning: dict[str, Any] | None) -> str:
     """The page's text, its tags left out."""
-    return re.sub(r"<[^>]+>", " ", render_page(report_of(learning)))
+    return re.sub(r"<[^>]+>", " ", rendered(report_of(learning)))
 
 
 def test_the_page_names_the_files_that_list_every_drop() -> None:
     report = report_of(None)
-    report["documents"]["samples"] = []
-    assert "<code>ingest/*/*/drops.parquet</code>" in render_page(report)
+    sample = {"reason": "r", "id": "0", "place": "a", "detail": "d", "excerpt": "e"}
+    report["documents"]["samples"] = [sample]
+    assert "<code>ingest/*/*/drops.parquet</code>" in rendered(report)
 
 
 def test_the_page_shows_every_gate_with_its_bound_and_which_side_is_right() -> None:
@@ -114,16 +112,16 @@ def test_curves_are_drawn_inside_their_box_and_skip_what_is_not_finite() -> None
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points)
     falling = lines[0].split("L")
     assert float(falling[0].split(",")[1]) < float(falling[-1].split(",")[1]), "0 is at the top"
-    assert render_page(report_of(LEARNED)).count("Loss by step</text>") == 1
+    assert rendered(report_of(LEARNED)).count("Loss by step</text>") == 1
 
 
 def test_what_is_reported_alone_says_so() -> None:
     assert "held to no gate" in page_of(CONTRAST)
-    assert render_page(report_of(CONTRAST)).count("Loss by step</text>") == 1
-    reported = render_page(report_of({**LEARNED, "gated": False, "pairs": None}))
+    assert rendered(report_of(CONTRAST)).count("Loss by step</text>") == 1
+    reported = rendered(report_of({**LEARNED, "gated": False, "pairs": None}))
     assert reported.count("held to no gate") == 2
     assert "it learned from them" not in reported
-    assert "it learned from them" in render_page(report_of(LEARNED))
+    assert "it learned from them" in rendered(report_of(LEARNED))
     said = (
         "Learning could not be judged, though the exact checks passed and nothing is known to be wrong"
     )
@@ -166,7 +164,7 @@ def test_a_loss_that_is_suspiciously_low_is_explained(
     report = report_of(LOW) | {"output": str(tmp_path)}
     print_report(report, as_json=False)
     look = f"shardmill inspect {tmp_path} --dataset dataset --row 0"
-    for said in (capsys.readouterr().out, render_page(report)):
+    for said in (capsys.readouterr().out, rendered(report)):
         assert "the inputs may show the labels" in said
         assert "such as dialogues that fill in one template, give it too" in said
         assert "The exact checks passed" in said
@@ -179,7 +177,7 @@ def test_any_other_loss_is_no_such_suspicion(
     learning: dict[str, Any] | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     print_report(report_of(learning) | {"output": str(tmp_path)}, as_json=False)
-    assert "the inputs may show" not in capsys.readouterr().out + render_page(report_of(learning))
+    assert "the inputs may show" not in capsys.readouterr().out + rendered(report_of(learning))
 
 
 @pytest.mark.parametrize(
@@ -196,4 +194,4 @@ def test_the_last_line_says_that_no_exact_check_failed(learning: dict[str, Any],
     report = report_of(learning)
     report["verify"]["dataset"]["passed"] = False
     with pytest.raises(VerificationError, match=re.escape(said)):
-        _require_pass(report)
+        _require_pass(Report.model_validate(report))

@@ -14,6 +14,7 @@ import pytest
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.report.evidence import evidence_lines
+from pipeline.report.report import SeenEvidence
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import without_limits
 from pipeline.session.verifying import verify_session
@@ -254,7 +255,7 @@ def test_verify_tells_how_many_of_how_many(run: Path, undo: Undo) -> None:
         undo.write(place, data)
     report = verify_session(run, workers=0, address=None, stream=None)
     assert report["passed"]
-    head, *lines = evidence_lines(report)
+    head, *lines = evidence_lines(SeenEvidence.model_validate(report["evidence"]))
     assert head.startswith("evidence: ")
     assert f"  signatures: {DOCUMENTS} of {DOCUMENTS} documents" in lines
     assert f"  vectors: {DOCUMENTS} of {DOCUMENTS} documents" in lines

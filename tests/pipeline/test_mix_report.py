@@ -23,6 +23,7 @@ from pipeline.report.flow import flow_stages
 from pipeline.report.mixes import add_generations, mix_line, mixes_of, verdicts_in, wholes_of
 from pipeline.report.page import render_page
 from pipeline.report.pictures import draw_shares, draw_windows
+from pipeline.report.report import Report, RunReport
 from pipeline.report.status import print_status
 from pipeline.report.terminal import print_plan, print_report
 from pipeline.run_file.config import RunFile
@@ -39,7 +40,7 @@ from pipeline.steps.verify.mixed import MixCounts, count_mix, count_shard
 from stages.config import canonical_json
 from stages.loading.mapped import map_shard
 from stages.mixing.audit import audit_mix
-from stages.mixing.audited import PackedClass
+from stages.mixing.audited import MixAudit, PackedClass
 from stages.mixing.config import DatasetMix, SourceMix
 from stages.mixing.plan import plan_mix
 from stages.store.manifest import read_manifest
@@ -133,8 +134,9 @@ def test_stages_stand_side_by_side(mixed: Path) -> None:
 def test_page_terminal_plan_and_status_show_the_mix(
     mixed: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = report_of(mixed)
-    page = render_page(report)  # type: ignore[arg-type]
+    content = report_of(mixed)
+    report = Report.model_validate(content)
+    page = render_page(report)
     for part in (
         "Shares of the sources of first",
         "Stages up to this one",
@@ -142,15 +144,15 @@ def test_page_terminal_plan_and_status_show_the_mix(
     ):
         assert part in page
     assert page.count("copies of documents that the mix has are in the rows, each once and whole") == 4
-    for stage in flow_stages(report):  # type: ignore[arg-type]
+    for stage in flow_stages(report):
         gone = sum(number for _, number, what in stage.gone if what == "documents")
         assert stage.documents_in + stage.copies == stage.documents_out + gone
         assert not stage.copies or f"{stage.copies:,} copies added by the mix" in page
-    assert any(stage.copies for stage in flow_stages(report))  # type: ignore[arg-type]
-    mix = report["mix"]["first"]
-    assert draw_shares(mix).count("<path") == 2 + 2 * len(mix["sources"])
-    assert draw_windows(mix).count("<circle") == len(mix["sources"])
-    print_report(report, as_json=False)  # type: ignore[arg-type]
+    assert any(stage.copies for stage in flow_stages(report))
+    mix = report.mix["first"]
+    assert draw_shares(mix).count("<path") == 2 + 2 * len(mix.sources)
+    assert draw_windows(mix).count("<circle") == len(mix.sources)
+    print_report(RunReport(content), as_json=False)
     line = mix_line("first", mix)
     assert "(asked 30.00%)" in line
     assert line in capsys.readouterr().out
@@ -159,7 +161,7 @@ def test_page_terminal_plan_and_status_show_the_mix(
     request = RunRequest(mixed_file(), corpus, mixed, 0)
     print_plan(plan_session(request), as_json=False)
     said = capsys.readouterr().out
-    assert f"old share 0.3 ({mix['sources'][1]['planned_tokens']:,} tokens" in said
+    assert f"old share 0.3 ({mix.sources[1].planned_tokens:,} tokens" in said
     print_plan(plan_session(replace(request, output=mixed.parent / "none")), as_json=False)
     assert "mix-second: web epochs 1, old share 0.3, after first" in capsys.readouterr().out
 
@@ -167,7 +169,8 @@ def test_page_terminal_plan_and_status_show_the_mix(
 def test_names_are_escaped_in_pictures(mixed: Path) -> None:
     mix = report_of(mixed)["mix"]["first"]
     mix["sources"][0]["source"] = mix["windows"]["sources"][0]["source"] = "<b>&"
-    assert "<b>" not in draw_shares(mix) + draw_windows(mix)
+    evil = MixAudit.model_validate(mix)
+    assert "<b>" not in draw_shares(evil) + draw_windows(evil)
 
 
 def test_another_tolerance_makes_verify_alone_anew(mixed: Path, corpus: Path) -> None:
@@ -202,7 +205,9 @@ def test_an_exchanged_record_of_the_mix_fails_the_gate(mixed: Path, tmp_path: Pa
     assert {said["file"] for said in further} <= {"commits/mix-first/_step.json"}
     assert (finding["check"], finding["file"]) == ("mix_copies", "datasets/first/train")
     assert report["verify"]["second"]["passed"]
-    assert "FAIL: classes that differ from the plan" in mix_line("first", report["mix"]["first"])
+    assert "FAIL: classes that differ from the plan" in mix_line(
+        "first", MixAudit.model_validate(report["mix"]["first"])
+    )
 
 
 def counts_of(run: Path) -> list[MixCounts]:
@@ -244,7 +249,7 @@ def test_generations_add_up(mixed: Path) -> None:
     found = add_generations(
         [{"clm": (packed("old", 30), packed("web", 50))}, {"clm": (packed("web", 20),)}]
     )
-    assert found == {
+    assert {name: one.model_dump(mode="json") for name, one in found.items()} == {
         "clm": {
             "generations": 2,
             "documents": 6,
@@ -262,7 +267,7 @@ def test_generations_add_up(mixed: Path) -> None:
     later = wholes_of(mixed / "generations" / "0001", own)
     (mixed / "generations").rmdir()
     tokens = sum(one.tokens for one in own["first"])
-    assert (later["first"]["generations"], later["first"]["tokens"]) == (2, 2 * tokens)
+    assert (later["first"].generations, later["first"].tokens) == (2, 2 * tokens)
     assert mixes_of(mixed_file(), {"first": verdicts["first"]}).keys() == {"first"}
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.planning.plan import State
-from pipeline.report.content import RunReport
+from pipeline.report.report import RunReport
 from pipeline.run_file.load import load_run_file
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session

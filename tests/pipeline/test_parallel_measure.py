@@ -21,6 +21,7 @@ from pipeline.report.fairness import (
     parity_table,
     tokenizer_table,
 )
+from pipeline.report.report import Fairness
 from pipeline.run_file.config import FairnessSection, RunFile, TokenizerLimits
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
@@ -41,6 +42,7 @@ from stages.errors import ConfigError, DataError, FormatError, ShardmillError, V
 from stages.tokenizer.fairness import TextCounter
 from stages.tokenizer.train_config import TokenizerModel, TrainConfig
 from tests.conftest import bundled_lines
+from tests.pipeline.reports import report_with
 from tests.stages.tokenizer.existing_files import data_of
 
 SENTENCES = {
@@ -150,42 +152,45 @@ def test_tables_show_shares_of_the_whole_and_those_that_pay_most_first() -> None
         {"language": "a", "documents": 1, "bytes": 5, "tokens": 5, "byte_tokens": 0},
         {"language": "b", "documents": 0, "bytes": 5, "tokens": 5, "byte_tokens": 0},
     ]
-    packed = [{"name": "th", "tokens": 30}, {"name": "en", "tokens": 10}, {"name": "b", "tokens": 10}]
-    packing = {"clm": {"train": {"languages": packed}}}
-    report: Any = {"languages": languages, "packing": packing}
+    counts = dict.fromkeys(
+        ("documents", "padding", "cut_documents", "tokens_behind_cuts", "tokens_cut"), 1
+    )
+    packed = [{**counts, "name": name, "tokens": n} for name, n in (("th", 30), ("en", 10), ("b", 10))]
+    packing = {"clm": {"train": {"fingerprint": "", "sources": [], "languages": packed}}}
+    report = report_with(languages=languages, packing=packing)
     table = mix_table(report, 2)
-    assert table.headings[-4:] == ("in rows", "bytes/token", "byte tokens", "held out")
-    assert table.rows == (
+    assert table.headings[-4:] == ["in rows", "bytes/token", "byte tokens", "held out"]
+    assert table.rows == [
         ("en", "3", "60.00%", "60", "60.00%", "20", "40.00%", "20.00%", "3.00", "5.00%", ""),
         ("th", "1", "20.00%", "30", "30.00%", "20", "40.00%", "60.00%", "1.50", "", "25.00%"),
         ("2 others", "1", "20.00%", "10", "10.00%", "10", "20.00%", "20.00%", "1.00", "0.00%", ""),
-    )
-    plain: Any = {"languages": [dict(list(languages[0].items())[:4])], "packing": {}}
+    ]
+    plain = report_with(languages=[dict(list(languages[0].items())[:4])])
     assert mix_table(plain, 2).headings[-1] == "bytes/token"
-    report["languages_before"] = {"en": 4, "a": 2, "b": 1, "gone": 5}
-    before = mix_table(report, 2)
-    assert before.headings[:2] == ("language", "before")
+    read = {"en": 4, "a": 2, "b": 1, "gone": 5}
+    before = mix_table(report.model_copy(update={"languages_before": read}), 2)
+    assert before.headings[:2] == ["language", "before"]
     assert [row[:2] for row in before.rows] == [("en", "4"), ("th", "0"), ("2 others", "8")]
     own = {"tokens": 10.0, "parity": 1.0, "byte_fallback": 0.5, "uncovered_characters": 0.1}
     own |= {"tokens_per_text": 5.0, "tokens_per_word": 2.0, "tokens_per_character": 0.25}
-    fairness: Any = {
-        "reference": "en",
-        "unit": "sentence",
-        "sentences": 2,
-        "tokenizers": {"run": 300, "other": 400},
-        "languages": {
+    fairness = Fairness(
+        reference="en",
+        unit="sentence",
+        sentences=2,
+        tokenizers={"run": 300, "other": 400},
+        languages={
             "en": {"run": own, "other": own},
             "th": {"run": {**own, "tokens": 30.0, "parity": 3.0, "byte_fallback": 0.1}, "other": own},
         },
-    }
+    )
     shown = parity_table(fairness, 1)
     assert shown.headings[:4] == ("language", "parity", "parity of other", "tokens/sentence")
-    assert shown.rows == (("th", "3.00", "1.00", "5.0", "2.00", "0.250", "10.00%", "10.00%"),)
+    assert shown.rows == [("th", "3.00", "1.00", "5.0", "2.00", "0.250", "10.00%", "10.00%")]
     assert shown.left_out == 1
-    assert tokenizer_table(fairness).rows == (
+    assert tokenizer_table(fairness).rows == [
         ("run", "300", "40", "2.00", "3.00 (th)", "20.00%"),
         ("other", "400", "20", "1.00", "1.00 (th)", "50.00%"),
-    )
+    ]
     assert parity_picture(fairness, 9).count("<title>") == 2 + 4
     assert parity_picture(fairness, 1).count("<title>") < 2 + 4
 

@@ -1,12 +1,16 @@
 """Pictures of the report: there is a bar for each number, as long as the number says."""
 
 import re
-from typing import Any
 
 import pytest
 
+from pipeline.report.measured import MeasuredPoint
 from pipeline.report.parity import draw_parity
 from pipeline.report.pictures import length_bars, similarity_bars, step_times
+from pipeline.report.report import StepCost
+from pipeline.report.similarity import Similarity
+from pipeline.report.texts import LengthBin, Lengths
+from tests.pipeline.reports import STEP
 
 MARK = re.compile(r'translate\(([\d.]+),(\d+)\)" d="([^"]+)" fill="([^"]+)"[^>]*><title>([^<]*)<')
 BAR = re.compile(r'<rect x="([\d.]+)" y="\d+" width="([\d.]+)"')
@@ -18,11 +22,11 @@ def bars_of(picture: str) -> list[tuple[float, float]]:
 
 
 def test_each_step_has_a_bar_from_its_begin_to_its_end() -> None:
-    steps: Any = [
+    steps = (
         {"step": "ingest", "began": 0.0, "ended": 6.0, "cpu_seconds": 1_234.5},
         {"step": "dedup", "began": 3.0, "ended": 12.0, "cpu_seconds": 0.25},
-    ]
-    picture = step_times(steps)
+    )
+    picture = step_times([StepCost.model_validate(STEP | one) for one in steps])
     (first, long), (second, longer) = bars_of(picture)
     assert second - first == pytest.approx(long / 2, abs=0.1)
     assert longer == pytest.approx(long * 1.5, abs=0.1)
@@ -31,13 +35,11 @@ def test_each_step_has_a_bar_from_its_begin_to_its_end() -> None:
 
 
 def test_each_length_has_a_bar_of_its_documents_and_one_of_its_tokens() -> None:
-    found: Any = {
-        "bins": [
-            {"least": 1, "most": 1, "documents": 1, "tokens": 1},
-            {"least": 2, "most": 1024, "documents": 3, "tokens": 4_999},
-        ]
-    }
-    picture = length_bars(found)
+    bins = (
+        LengthBin(least=1, most=1, documents=1, tokens=1),
+        LengthBin(least=2, most=1024, documents=3, tokens=4_999),
+    )
+    picture = length_bars(Lengths(documents=4, points={}, longest=1024, bins=bins))
     (_, few), (_, least), (_, most), (_, all_) = bars_of(picture)
     assert most == pytest.approx(3 * few, abs=0.2)
     assert all_ > most > few > least
@@ -46,12 +48,19 @@ def test_each_length_has_a_bar_of_its_documents_and_one_of_its_tokens() -> None:
 
 
 def test_similarity_has_a_bar_for_each_twentieth_and_a_mark_for_each_measured_point() -> None:
-    point = {"similarity": 0.75, "pairs": 12, "compared": 0.5}
-    found: Any = {"counts": [0] * 19 + [7], "bands": 4, "rows": 2, "threshold": 0.7, "measured": [point]}
+    found = Similarity(
+        counts=(*[0] * 19, 7),
+        identical=0,
+        others=0,
+        threshold=0.7,
+        bands=4,
+        rows=2,
+        measured=(MeasuredPoint(similarity=0.75, pairs=12, compared=0.5),),
+        clusters=None,
+    )
     picture = similarity_bars(found)
     assert "12 pairs: 50% compared" in picture
-    without: Any = found | {"bands": None}
-    alone = similarity_bars(without)
+    alone = similarity_bars(found.model_copy(update={"bands": None}))
     assert len(re.findall("<path|<polygon", picture)) > len(re.findall("<path|<polygon", alone)) > 0
     for said in ("chance of comparison", "threshold"):
         assert said in picture
@@ -61,12 +70,8 @@ def test_similarity_has_a_bar_for_each_twentieth_and_a_mark_for_each_measured_po
 def test_each_tokenizer_has_its_own_mark_in_the_legend_and_beside_each_language() -> None:
     names = [f"t{number}" for number in range(7)]
     rates = {name: {"parity": 1.0 + number / 4} for number, name in enumerate(names)}
-    comparison: Any = {
-        "reference": "eng",
-        "tokenizers": [{"name": name} for name in names],
-        "parallel": {"languages": {"eng": {name: {"parity": 1.0} for name in names}, "kor": rates}},
-    }
-    picture = draw_parity(comparison)
+    languages = {"eng": {name: {"parity": 1.0} for name in names}, "kor": rates}
+    picture = draw_parity("eng", names, languages)
     marks = MARK.findall(picture)
     looks = {told: (shape, color) for _, _, shape, color, told in marks}
     assert len({looks[name] for name in names}) == len(names)

@@ -17,12 +17,16 @@ from pipeline.report.fairness import first_languages
 from pipeline.report.inspection import print_row
 from pipeline.report.page import MAX_FINDINGS, MAX_LANGUAGES, render_page
 from pipeline.report.plain import PlainConsole
+from pipeline.report.report import Report
 from pipeline.report.status import print_status
 from pipeline.report.terminal import print_report
 from pipeline.state.journal import Journal
+from pipeline.steps.shard.make import ShardCounts
+from pipeline.steps.verify.step import CheckedCounts
 from pipeline.system.printable import printable, printable_json
 from pipeline.tools.compare.page import COLUMNS, comparison_table
 from pipeline.tools.export.terminal import print_export, print_quick
+from tests.pipeline.reports import DOCUMENTS, EMPTY, STEP
 
 EVIL = "x\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nverify clm: PASS[/red]:smile:<b>"
 SHOWN = r"x\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nverify clm: PASS[/red]:smile:<b>"
@@ -77,14 +81,15 @@ def packed(evil: str) -> dict[str, Any]:
 
 
 def report_of(evil: str, *, languages: int = 1) -> Any:
-    """Return a report in which every text of other people is evil."""
+    """Return the JSON of a report in which every text of other people is evil."""
     counts = {"documents": 3, "bytes": 30, "tokens": 9}
     finding = {"file": evil, "check": evil, "message": evil}
-    return {
+    return EMPTY | {
         "name": evil,
         "output": evil,
         "passed": False,
-        "documents": {
+        "documents": DOCUMENTS
+        | {
             "read": 3,
             "dropped": {evil: 1},
             "named_drops": [f"{evil}: {evil}: {evil}"],
@@ -93,29 +98,9 @@ def report_of(evil: str, *, languages: int = 1) -> Any:
             "kept": 1,
         },
         "languages": [{"language": f"{evil}{n}", **counts} for n in range(languages)],
-        "datasets": {
-            evil: {evil: {"rows": 1, "documents": 1, "tokens": 1, "tokens_cut": 0, "fingerprint": evil}}
-        },
+        "datasets": {evil: {evil: dict.fromkeys(ShardCounts.model_fields, 1) | {"fingerprint": evil}}},
         "packing": {evil: {evil: {"fingerprint": evil, "sources": [packed(evil)], "languages": []}}},
-        "steps": [
-            {
-                "step": evil,
-                "units": 1,
-                "documents": 1,
-                "bytes": 1,
-                "tokens": 1,
-                "began": 0.0,
-                "ended": 1.0,
-                "wall_seconds": 1.0,
-                "cpu_seconds": 1.0,
-                "bytes_per_second": 1,
-                "peak_memory": 1,
-            }
-        ],
-        "ledger": {},
-        "split": None,
-        "stopped": None,
-        "audit": None,
+        "steps": [STEP | {"step": evil}],
         "warnings": [evil],
         "verify": {
             evil: {
@@ -123,10 +108,17 @@ def report_of(evil: str, *, languages: int = 1) -> Any:
                 "passed": False,
                 "findings": [finding],
                 "learning": None,
-                "checked": {},
+                "checked": dict.fromkeys(CheckedCounts.model_fields, 1),
+                "fingerprints": {},
+                "by_library": 0,
             }
         },
     }
+
+
+def page_of(report: Any) -> str:
+    """Return the page of a report."""
+    return render_page(Report.model_validate(report))
 
 
 def inspected(evil: str) -> dict[str, Any]:
@@ -216,14 +208,14 @@ def test_notes_of_progress_are_printed_plainly() -> None:
 def test_a_comparison_is_printed_plainly(capsys: pytest.CaptureFixture[str]) -> None:
     record = {"name": EVIL, "mean": {key: {"mean": 1.0, "deviation": 0.0} for key in COLUMNS}}
     report: Any = {"datasets": [record]}
-    PlainConsole().show(comparison_table(report))
+    PlainConsole().show(comparison_table(report).plain)
     printed = capsys.readouterr().out
     assert r"\x1b]0;owned" in printed
     assert not obeyed(printed)
 
 
 def test_a_page_shows_other_people_s_texts_as_texts() -> None:
-    page = render_page(report_of(EVIL))
+    page = page_of(report_of(EVIL))
     assert not obeyed(page)
     assert ":smile:<b>" not in page
     assert page.count(r"\x1b]0;owned\x07") >= 9
@@ -232,7 +224,7 @@ def test_a_page_shows_other_people_s_texts_as_texts() -> None:
 
 def test_a_page_of_many_languages_shows_the_first_and_the_sum_of_the_rest() -> None:
     report = report_of("l", languages=200_000)
-    page = render_page(report)
+    page = page_of(report)
     assert len(page) < 100_000
     assert page.count('<tr><th scope="row">l') >= MAX_LANGUAGES
     others = 200_000 - MAX_LANGUAGES
@@ -243,18 +235,18 @@ def test_a_page_of_many_languages_shows_the_first_and_the_sum_of_the_rest() -> N
 
 @pytest.mark.parametrize("number", [0, 1, 99, 100, 101, 250])
 def test_the_first_languages_and_the_others_are_all_of_them(number: int) -> None:
-    rows = report_of("l", languages=number)["languages"]
+    rows = Report.model_validate(report_of("l", languages=number)).languages
     shown, others = first_languages(rows, MAX_LANGUAGES)
-    assert shown == rows[:MAX_LANGUAGES]
+    assert tuple(shown) == rows[:MAX_LANGUAGES]
     assert (others is None) == (number <= MAX_LANGUAGES)
-    summed = sum(row["tokens"] for row in [*shown, *([others] if others else [])])
-    assert summed == sum(row["tokens"] for row in rows)
+    summed = sum(row.tokens for row in [*shown, *([others] if others else [])])
+    assert summed == sum(row.tokens for row in rows)
 
 
 def test_a_page_of_many_findings_shows_the_first_and_counts_the_rest() -> None:
     report = report_of("x")
     verdict = report["verify"]["x"]
     verdict["findings"] = verdict["findings"] * 5_000
-    page = render_page(report)
+    page = page_of(report)
     assert len(page) < 100_000
     assert f"and {5_000 - MAX_FINDINGS:,} more findings, in <code>verify/x/verdict.json</code>" in page

@@ -15,6 +15,7 @@ from pipeline.report.card import render_card
 from pipeline.report.fate import find_document
 from pipeline.report.flow import flow_stages
 from pipeline.report.page import render_page
+from pipeline.report.report import Report
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
@@ -81,14 +82,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunFile, Any]:
 
 def test_every_reason_is_said_in_words(made: tuple[Path, RunFile, Any]) -> None:
     run, file, report = made
-    said = {why for stage in flow_stages(report) for why, _, _ in stage.gone}
+    said = {why for stage in flow_stages(Report.model_validate(report)) for why, _, _ in stage.gone}
     assert {
         "with no character but white space",
         "of the same URL as a kept document",
         "of the same k as a kept document",
         "contained in a kept document",
     } <= said
-    page, card = (run / "report" / "index.html").read_text(), render_card(report, file)
+    page, card = (
+        (run / "report" / "index.html").read_text(),
+        render_card(Report.model_validate(report), file),
+    )
     for line in (*said, page, card):
         assert not re.search("filter (url|key:k|empty)", line)
 
@@ -134,7 +138,7 @@ def test_the_page_claims_no_more_than_was_checked(made: tuple[Path, RunFile, Any
     other = json.loads(json.dumps(report))
     other["verify"]["clm"]["returned"] = {"text": kept - 2, "normalised": 2}
     other["datasets"]["clm"]["train"]["tokens_cut"] = 7
-    page = render_page(other)
+    page = render_page(Report.model_validate(other))
     assert "byte for byte" not in page
     assert (
         page.count("whole but for 7 tokens, which packing left in no row. From their ids come back") == 2
@@ -144,9 +148,8 @@ def test_the_page_claims_no_more_than_was_checked(made: tuple[Path, RunFile, Any
 
 def test_commands_on_the_page_can_be_typed(made: tuple[Path, RunFile, Any]) -> None:
     _, _, report = made
-    report["output"], before = "it's my run", report["output"]
-    page = html.unescape(render_page(report))
-    report["output"] = before
+    other = Report.model_validate(report | {"output": "it's my run"})
+    page = html.unescape(render_page(other))
     commands = re.findall("<code>shardmill inspect ([^<]+)</code>", page)
     assert len(commands) == 2
     assert {shlex.split(command)[0] for command in commands} == {"it's my run"}

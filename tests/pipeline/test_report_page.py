@@ -1,6 +1,5 @@
 """The page: its sections, its words, and that what it shows is what report.json holds."""
 
-import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -19,7 +18,9 @@ from pipeline.report import made as made_module
 from pipeline.report.clusters import marked
 from pipeline.report.flow import flow_stages
 from pipeline.report.made import made_of
+from pipeline.report.measured import MeasuredPoint
 from pipeline.report.page import duration, render_page
+from pipeline.report.report import Report
 from pipeline.report.shown_rows import first_rows
 from pipeline.report.similarity import similarity_of
 from pipeline.report.words import GATES, GONE_SAID, STEP_SAID, said_of_reason, said_of_step
@@ -129,7 +130,7 @@ def test_every_section_that_has_something_is_in_the_list_of_sections(
 
 def test_the_flow_adds_up_step_by_step(finished: tuple[Path, RunFile, Any]) -> None:
     _, _, report = finished
-    stages = flow_stages(report)
+    stages = flow_stages(Report.model_validate(report))
     assert [stage.step for stage in stages][:2] == ["ingest", "dedup"]
     assert stages[0].documents_in == report["documents"]["read"]
     for stage in stages:
@@ -149,23 +150,21 @@ def test_similarities_are_those_of_the_table(finished: tuple[Path, RunFile, Any]
     table = pq.read_table(run / "dedup" / "removed.parquet")
     near = [one["similarity"] for one in table.to_pylist() if one["method"] != "exact"]
     assert found is not None
-    assert (
-        found["identical"] + len(near) == table.num_rows == sum(report["documents"]["removed"].values())
-    )
+    assert found.identical + len(near) == table.num_rows == sum(report["documents"]["removed"].values())
     expected, _ = np.histogram(near, bins=20, range=(0, 1))
-    assert found["counts"] == expected.tolist()
+    assert list(found.counts) == expected.tolist()
     clusters = pq.read_table(run / "dedup" / "clusters.parquet")["cluster"].to_pylist()
-    assert found["clusters"] is not None
-    assert sum(found["clusters"].values()) == len(set(clusters))
-    assert report["similarity"] == found
+    assert found.clusters is not None
+    assert sum(found.clusters.values()) == len(set(clusters))
+    assert report["similarity"] == found.model_dump(mode="json")
 
 
 def test_without_near_duplicates_no_chance_is_measured(
     finished: tuple[Path, RunFile, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, file, _ = finished
-    point: Any = {"similarity": 0.5, "pairs": 1, "compared": 1.0}
-    monkeypatch.setattr("pipeline.report.similarity.measured_curve", lambda *_: [point])
+    point = MeasuredPoint(similarity=0.5, pairs=1, compared=1.0)
+    monkeypatch.setattr("pipeline.report.similarity.measured_curve", lambda *_: (point,))
     shutil.copytree(run / "dedup", tmp_path / "dedup")
     table = pq.read_table(run / "dedup" / "removed.parquet")
     measured = []
@@ -175,8 +174,8 @@ def test_without_near_duplicates_no_chance_is_measured(
         pq.write_table(changed, tmp_path / "dedup" / "removed.parquet")
         found = similarity_of(file, tmp_path)
         assert found is not None
-        measured.append(found["measured"])
-    assert measured == [[], [point]]
+        measured.append(found.measured)
+    assert measured == [(), (point,)]
 
 
 def test_a_row_of_each_dataset_is_drawn_with_what_the_model_is_to_find(
@@ -207,8 +206,8 @@ def test_how_it_was_made_names_what_differs_from_the_defaults(
     assert "dedup.near" not in made["settings"]
     assert made["attempts"] == 1
     assert made["workers"] == 0
-    assert made_of(file, run)["began"] == made["began"]
-    assert made_of(file, run.parent / "none")["began"] is None
+    assert made_of(file, run).began == made["began"]
+    assert made_of(file, run.parent / "none").began is None
 
 
 def test_code_that_is_not_installed_writes_reports_too(
@@ -220,8 +219,8 @@ def test_code_that_is_not_installed_writes_reports_too(
     monkeypatch.setattr(made_module, "version", version_of)
     monkeypatch.setattr(made_module, "installed", made_module.installed.__wrapped__)
     run, file, _ = finished
-    assert made_of(file, run)["shardmill"] == "not installed"
-    assert made_of(file, run)["libraries"] == {}
+    assert made_of(file, run).shardmill == "not installed"
+    assert made_of(file, run).libraries == {}
 
 
 def test_all_steps_reasons_and_gates_have_words() -> None:
@@ -263,5 +262,5 @@ def test_a_page_of_a_run_that_was_stopped_says_that_nothing_is_known_yet(
 
 def test_every_number_of_the_page_is_in_the_json(finished: tuple[Path, RunFile, Any]) -> None:
     run, _, _ = finished
-    report = json.loads((run / "report" / "report.json").read_text(encoding="utf-8"))
+    report = Report.model_validate_json((run / "report" / "report.json").read_bytes())
     assert render_page(report) == page_of(run)

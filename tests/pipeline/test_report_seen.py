@@ -13,6 +13,7 @@ from pipeline.report.before import languages_before, repeated_texts
 from pipeline.report.flow import held_out
 from pipeline.report.made import made_of
 from pipeline.report.measured import _texts, measured_curve
+from pipeline.report.report import Report
 from pipeline.report.texts import lengths_of, texts_of
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.filtering.characters import measure_text
@@ -94,16 +95,16 @@ def test_the_measured_chance_of_comparison_is_that_of_theory(
     config = MinHashConfig(threshold=0.7, num_perm=64, normalize=normalize)
     points = measured_curve(config, made[0])
     bands, rows = band_shape(config.threshold, config.num_perm)
-    assert sum(point["pairs"] for point in points) > 200
+    assert sum(point.pairs for point in points) > 200
     assert len(points) >= 6
     for point in points:
         low, high = (
-            1 - (1 - max(0.0, min(1.0, point["similarity"] + off)) ** rows) ** bands
+            1 - (1 - max(0.0, min(1.0, point.similarity + off)) ** rows) ** bands
             for off in (-0.05, 0.05)
         )
-        noise = 4 / point["pairs"] ** 0.5
-        assert low - noise <= point["compared"] <= high + noise
-    assert points[-1]["compared"] > points[0]["compared"] + 0.5
+        noise = 4 / point.pairs**0.5
+        assert low - noise <= point.compared <= high + noise
+    assert points[-1].compared > points[0].compared + 0.5
 
 
 def test_texts_that_are_short_or_long_are_not_measured(tmp_path: Path) -> None:
@@ -147,8 +148,8 @@ def test_of_many_documents_a_sample_from_all_places_is_measured(tmp_path: Path) 
         pq.write_table(pa.table({"text": texts}), place, row_group_size=150)
     found = texts_of(tmp_path)
     assert found is not None
-    assert found["documents"] == 2048
-    words = found["measures"]["word_characters"]["points"]
+    assert found.documents == 2048
+    words = found.measures["word_characters"].points
     assert 9 < words["median"] < 13
     assert words["p5"] < 4
     assert words["p95"] > 18
@@ -163,24 +164,24 @@ def test_small_files_are_measured_too(tmp_path: Path) -> None:
     for unit in range(30):
         write(f"{unit:02}", ["few words"] * 3)
     write("large", ["many of them"] * 1900)
-    assert texts_of(tmp_path)["documents"] == 30 * 3 + 1900  # type: ignore[index]
+    assert texts_of(tmp_path).documents == 30 * 3 + 1900  # type: ignore[union-attr]
     for unit in range(30, 900):
         write(f"{unit:03}", ["few words"] * 3)
     found = texts_of(tmp_path)
     assert found is not None
-    assert found["documents"] == 2048
-    low, high = (one for one in found["measures"]["word_characters"]["counts"] if one)
+    assert found.documents == 2048
+    low, high = (one for one in found.measures["word_characters"].counts if one)
     assert {low, high} == {13 * 64, 19 * 64}, "of the 4,600 documents, 1,900 are in one file"
 
 
 def test_what_is_held_out_is_counted_in_documents(made: tuple[Path, Any]) -> None:
-    report: Any = made[1]
-    (splits,) = report["datasets"].values()
-    assert held_out(report) == f"{splits['validation']['documents']:,}"
-    unpacked: Any = {**report, "datasets": {}}
-    assert held_out(unpacked) == f"{report['split']['clusters']:,} or more"
-    unpacked["split"] = None
-    assert held_out(unpacked) == ""
+    report = Report.model_validate(made[1])
+    (splits,) = report.datasets.values()
+    assert held_out(report) == f"{splits['validation'].documents:,}"
+    assert report.split is not None
+    unpacked = report.model_copy(update={"datasets": {}})
+    assert held_out(unpacked) == f"{report.split.clusters:,} or more"
+    assert held_out(unpacked.model_copy(update={"split": None})) == ""
 
 
 def test_a_run_that_found_all_done_is_no_attempt(made: tuple[Path, Any], tmp_path: Path) -> None:
@@ -190,14 +191,14 @@ def test_a_run_that_found_all_done_is_no_attempt(made: tuple[Path, Any], tmp_pat
     ]
     (tmp_path / "log.jsonl").write_text(log + "".join(json.dumps(one) + "\n" for one in again))
     file = small_run()
-    assert made_of(file, tmp_path)["attempts"] == 1
-    assert made_of(file, tmp_path)["seconds"] == made_of(file, made[0])["seconds"] > 0
+    assert made_of(file, tmp_path).attempts == 1
+    assert made_of(file, tmp_path).seconds == made_of(file, made[0]).seconds > 0
 
 
 def test_damaged_files_make_no_report_fail(made: tuple[Path, Any], tmp_path: Path) -> None:
     assert lengths_of(tmp_path) is None
     assert languages_before(tmp_path) is None
-    assert repeated_texts(tmp_path) == []
+    assert repeated_texts(tmp_path) == ()
     assert texts_of(tmp_path) is None
     for name in ("tokens/a/b/offsets.npy", "ingest/a/b/documents.parquet", "dedup/cuts.parquet"):
         place = tmp_path / name
@@ -205,6 +206,6 @@ def test_damaged_files_make_no_report_fail(made: tuple[Path, Any], tmp_path: Pat
         place.write_bytes(b"no such thing")
     assert lengths_of(tmp_path) is None
     assert languages_before(tmp_path) is None
-    assert repeated_texts(tmp_path) == []
+    assert repeated_texts(tmp_path) == ()
     assert texts_of(tmp_path) is None
     assert lengths_of(made[0]) is not None

@@ -9,6 +9,7 @@ from pipeline.inputs.bundles import MEAN
 from pipeline.steps.decode.step import sampled_bytes
 from pipeline.tools.forecast.sample import InputSample, SourceSample
 from pipeline.tools.forecast.scaled_up import MeasuredSample, _languages, _parts_of, _steps
+from tests.pipeline.reports import DOCUMENTS, STEP, report_with
 
 TIMES = 3.0
 MOST = 4 << 20
@@ -17,14 +18,15 @@ MOST = 4 << 20
 
 def test_steps_cost_as_much_more_as_they_look_at() -> None:
     languages = [{"language": "en", "documents": 150, "bytes": 1_500_000, "tokens": 300_000}]
-    steps = [{"step": name, "cpu_seconds": 10.0} for name in ("ingest", "tokenizer", "decode")]
-    report: Any = {"languages": languages, "steps": steps, "tokenizer": {"sample_bytes": 1_000_000}}
+    steps = [STEP | {"step": name, "cpu_seconds": 10.0} for name in ("ingest", "tokenizer", "decode")]
+    tokenizer = {"vocab_size": 1, "sample_bytes": 1_000_000}
+    report = report_with(languages=languages, steps=steps, tokenizer=tokenizer)
     drawn = InputSample(stored=int(TIMES * 500), taken=500.0)
     sample = MeasuredSample(drawn, report, report, by_library=2.0, disk={})
     run: Any = SimpleNamespace(tokenizer=SimpleNamespace(train=SimpleNamespace(sample_size=2_500_000)))
     scaled = list(_languages(sample))
-    assert scaled[0]["bytes"] == TIMES * 1_500_000
-    looked: list[Any] = [{row["language"]: row} for row in (languages[0], scaled[0])]
+    assert scaled[0].bytes == TIMES * 1_500_000
+    looked: list[Any] = [{"en": row} for row in (languages[0], scaled[0].model_dump())]
     more = sampled_bytes(looked[1]) / sampled_bytes(looked[0])
     assert 1 < more < TIMES, "of each language so many documents, and no more"
     found = {step["step"]: step["cpu_seconds"] for step in _steps(sample, run, scaled)}
@@ -51,7 +53,7 @@ def test_the_largest_unit_is_a_large_file_or_small_ones_together(
     drawn = InputSample(
         parts=[part], stored=stored, taken=min(stored, 50_000), largest_file=largest_file
     )
-    report: Any = {"languages": [], "tokenizer": None, "documents": {"kept": 10}}
+    report = report_with(documents=DOCUMENTS | {"kept": 10})
     run: Any = SimpleNamespace(
         ingest=SimpleNamespace(unit_size=MOST),
         packing=SimpleNamespace(shard_size=1 << 20, shards=None),

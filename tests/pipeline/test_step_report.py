@@ -37,7 +37,7 @@ def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nob
     unit = UnitSize(name="s/a-0", source="s", label="a", documents=8, text_bytes=600, sections=1)
     records = Records()
     records.put("ingest", IngestRecord(read=9, drops={}, named=(), cleaned=0, units=(unit,)))
-    assert step_metrics(tmp_path, records) == [
+    assert [row.model_dump() for row in step_metrics(tmp_path, records)] == [
         {
             "step": "ingest",
             "units": 2,
@@ -70,14 +70,14 @@ def test_what_is_made_again_counts_as_it_was_made_last(tmp_path: Path) -> None:
     nothing = [{"event": kind, "time": 50.0, "attempt": "none"} for kind in ("start", "stop")]
     write_log(tmp_path, [*made, *nothing, *again])
     (row,) = step_metrics(tmp_path, Records())
-    assert (row["units"], row["wall_seconds"], row["cpu_seconds"]) == (2, 5.0, 5.0)
-    assert (row["began"], row["ended"]) == (2.0 + 10.0, 2.0 + 15.0)
+    assert (row.units, row.wall_seconds, row.cpu_seconds) == (2, 5.0, 5.0)
+    assert (row.began, row.ended) == (2.0 + 10.0, 2.0 + 15.0)
     write_log(tmp_path, [*made, event("replace", 50.0, "b", units=["y"]), *again[:3]])
     (row,) = step_metrics(tmp_path, Records())
-    assert (row["units"], row["wall_seconds"], row["cpu_seconds"]) == (1, 4.0, 4.0)
+    assert (row.units, row.wall_seconds, row.cpu_seconds) == (1, 4.0, 4.0)
     write_log(tmp_path, [*made, event("replace", 50.0, "b"), *again[3:]])
     (row,) = step_metrics(tmp_path, Records())
-    assert (row["units"], row["cpu_seconds"]) == (1, 1.0)
+    assert (row.units, row.cpu_seconds) == (1, 1.0)
 
 
 def test_a_real_run_reports_every_step_with_what_went_through_it(reference: Path) -> None:

@@ -2,16 +2,16 @@
 
 import pytest
 
-from pipeline.report.content import StepContent
 from pipeline.report.plain import PlainConsole, PlainTable
+from pipeline.report.report import StepCost
 from pipeline.report.steps import show_steps
 
 LONG = "verify-a-name-of-a-dataset-that-is-longer-than-a-line-of-a-terminal-with-eighty-columns"
 NAMES = ("scan", "ingest", "shard-span_corruption", "verify-span_corruption")
 
 
-def step(name: str) -> StepContent:
-    return StepContent(
+def step(name: str) -> StepCost:
+    return StepCost(
         step=name,
         units=1_097,
         documents=1_446_834,

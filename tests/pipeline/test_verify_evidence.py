@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.content import RunReport
 from pipeline.report.evidence import evidence_lines
+from pipeline.report.report import RunReport, SeenEvidence
 from pipeline.session.audit import with_findings_so_far
 from pipeline.session.verifying import verify_session
 from pipeline.steps.records import AuditReport, FoundIn
@@ -134,14 +134,14 @@ def test_how_much_was_looked_at_is_summed_over_checks_and_tasks_are_told_apart()
         {"what": "none", "unit": "rows", "looked": 0, "of": 0},
     ]
     keys = [f"commits/x.json: {name}" for name in "abcdefg"]
-    report: Any = {"evidence": {"looked": looked, "lacking": keys}}
-    assert list(evidence_lines(report)) == [
+    evidence = SeenEvidence.model_validate({"looked": looked, "lacking": keys})
+    assert list(evidence_lines(evidence)) == [
         "evidence: 3 of 6 tasks of finished steps were done again and compared",
         "  b: 1,000 of 5,000 rows",
         "  not checked, since an earlier version did not write it: "
         + ", ".join(keys[:5])
         + " and 2 more",
     ]
-    report["evidence"]["lacking"] = keys[:5]
-    assert list(evidence_lines(report))[-1].endswith("x.json: e")
-    assert list(evidence_lines({})) == []  # type: ignore[typeddict-item]  # of a run that is not whole
+    fewer = evidence.model_copy(update={"lacking": tuple(keys[:5])})
+    assert list(evidence_lines(fewer))[-1].endswith("x.json: e")
+    assert list(evidence_lines(None)) == []  # of a run that is not whole

@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,6 @@ from pipeline.tools.compare.page import (
     ComparedContent,
     ComparisonReport,
     MeanContent,
-    ModelContent,
     render_comparison,
 )
 from stages.comparing.classes import Classes, classes_of
@@ -228,10 +227,10 @@ def _measured(  # a dataset of a run, under its name, and how it is measured
         return {**about, "reason": str(error)}
     cuda = torch.cuda.is_available()
     machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
-    models: list[ModelContent] = []
+    models: list[dict[str, Any]] = []
     for seed in range(1, settings.seeds + 1):
         measured = measure(prepared, settings, seed=seed, machine=machine)
-        models.append(cast("ModelContent", to_json(asdict(measured))))
+        models.append(to_json(asdict(measured)))
         batch.advance(more=False)
     return {**about, "device": machine.device, "mean": _means(models), "models": models}
 
@@ -262,9 +261,9 @@ _NUMBERS = (
 )
 
 
-def _means(models: Sequence[ModelContent]) -> dict[str, MeanContent | None]:
+def _means(models: Sequence[dict[str, Any]]) -> dict[str, MeanContent | None]:
     """Return the mean and the standard deviation of each number over the seeds; None if it has none."""
-    flat = [cast("dict[str, float | None]", {**one, **(one["memorised"] or {})}) for one in models]
+    flat = [{**one, **(one["memorised"] or {})} for one in models]
     means: dict[str, MeanContent | None] = {}
     for name in (*_NUMBERS, *(kind.name for kind in fields(Memorised))):
         values = [model.get(name) for model in flat]

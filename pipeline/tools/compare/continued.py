@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from pipeline.system.disk_faults import disk_faults, making
 from pipeline.tools.compare.compare import FOLDER, chosen_datasets, run_names, write_comparison
 from pipeline.tools.compare.continued_page import (
     ContinuedContent,
-    ContinuedModelContent,
     ContinuedReport,
     EvaluationContent,
     MeanLossContent,
@@ -268,7 +267,7 @@ class _Session:
         if one.reason is not None:
             return {**about, "reason": one.reason}
         course = Course(self.start, one.opened, self.sets)
-        models: list[ContinuedModelContent] = []
+        models: list[dict[str, Any]] = []
         for seed in range(1, self.settings.seeds + 1):
             try:
                 models.append(self._model(course, about, seed))
@@ -280,7 +279,7 @@ class _Session:
         device = self.machine.device
         return {**about, "device": device, "passes": passes, "mean": means, "models": models}
 
-    def _model(self, course: "Course", about: ContinuedContent, seed: int) -> ContinuedModelContent:
+    def _model(self, course: "Course", about: ContinuedContent, seed: int) -> dict[str, Any]:
         """Return what a model came to, in this call or in an earlier one."""
         from stages.continuing.training import train_on  # noqa: PLC0415  # as above
 
@@ -290,7 +289,8 @@ class _Session:
         save = weights if self.save else None
         try:
             if save is None or (save / place.name).exists():
-                return cast("ContinuedModelContent", json.loads(place.read_bytes())["model"])
+                content: dict[str, Any] = json.loads(place.read_bytes())["model"]
+                return content
         except (OSError, ValueError, KeyError, TypeError):  # not there, or not whole
             pass
         found = train_on(course, self.settings, seed=seed, machine=self.machine, save=save)
@@ -299,7 +299,7 @@ class _Session:
             replace_file(place, json.dumps({"of": decides, "model": content}).encode() + b"\n")
             if save is not None:  # last: says whose weights lie here
                 (save / place.name).write_bytes(place.read_bytes())
-        return cast("ContinuedModelContent", content)
+        return content
 
     def report(self, folders: Sequence[Path], records: list[ContinuedContent]) -> ContinuedReport:
         """Return what came out, with what all models have in common."""
@@ -354,7 +354,7 @@ def _digests(start: Path) -> dict[str, str]:
     return {name: digest_file(start / name).sha256 for name in names}
 
 
-def _means(models: Sequence[ContinuedModelContent], name: str) -> MeanLossContent:
+def _means(models: Sequence[dict[str, Any]], name: str) -> MeanLossContent:
     """Return means and deviations over the seeds, of an evaluation set."""
     last = [model["measurements"][-1]["losses"][name] for model in models]
     first = [model["measurements"][0]["losses"][name]["nats"] for model in models]

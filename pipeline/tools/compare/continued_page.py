@@ -1,12 +1,11 @@
 """Models that went on from a checkpoint, as a table and as a page: losses on every evaluation set."""
 
 from itertools import combinations
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from markupsafe import Markup
-from rich.table import Table
 
-from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
+from pipeline.report.plain import JsonObject, PlainConsole, TextTable, print_json
 from pipeline.report.plot import Axis, Plot
 from pipeline.report.template import page_template
 from pipeline.tools.compare.page import MeanContent
@@ -14,34 +13,6 @@ from pipeline.tools.compare.page import MeanContent
 BEFORE = "before training"
 _PICTURES = 6
 """Most pictures of two evaluation sets against each other."""
-
-
-class LossContent(TypedDict):
-    """A loss in nats a token and in bits a byte of text."""
-
-    nats: float
-    bits: float
-
-
-class MeasurementContent(TypedDict):
-    """The losses at one moment of a training, by evaluation set."""
-
-    step: int
-    tokens: int
-    losses: dict[str, LossContent]
-
-
-class ContinuedModelContent(TypedDict):
-    """What one model came to."""
-
-    seed: int
-    steps: int
-    tokens: int
-    labelled_tokens: int
-    passes: list[float]
-    measurements: list[MeasurementContent]
-    seen: dict[str, float | None]
-    curve: list[list[float]]
 
 
 class MeanLossContent(TypedDict):
@@ -65,7 +36,8 @@ class ContinuedContent(TypedDict):
     device: NotRequired[str]
     passes: NotRequired[list[float]]
     mean: NotRequired[dict[str, MeanLossContent]]
-    models: NotRequired[list[ContinuedModelContent]]
+    models: NotRequired[list[dict[str, Any]]]
+    """Each the JSON of a `ContinuedModel`."""
 
 
 class EvaluationContent(TypedDict):
@@ -99,44 +71,35 @@ def measured_of(report: ContinuedReport) -> list[ContinuedContent]:
     return [record for record in report["datasets"] if "mean" in record]
 
 
-def continued_rows(report: ContinuedReport) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return the headings and the rows: the first before training, then a dataset each."""
+def continued_table(report: ContinuedReport) -> TextTable:
+    """Return the losses: the first row before training, then a dataset each."""
     names = list(report["evaluations"])
-    headings = ["passes"]
+    headings = ["dataset", "passes"]
     for name in names:
         headings += [f"{name} nats", "change", "b/B"]
     measured = measured_of(report)
     seen = [name for name in names if any(record["mean"][name]["seen"] for record in measured)]
     headings += [f"{name} seen" for name in seen]
-    first = [""]
+    first = [BEFORE, ""]
     for name in names:
         of = report["before"][name]
         first += [_shown(of["nats"], "{:.3f}"), "", _shown(of["bits"], "{:.3f}")]
-    rows = [(BEFORE, [*first, *("" for _ in seen)])]
+    rows = [[*first, *("" for _ in seen)]]
     for record in measured:
-        cells = [" + ".join(f"{passes:.2f}" for passes in record["passes"])]
+        cells = [record["name"], " + ".join(f"{passes:.2f}" for passes in record["passes"])]
         for name in names:
             mean = record["mean"][name]
             cells += [_shown(mean["nats"], "{:.3f}"), _shown(mean["change"], "{:+.3f}", spread=False)]
             cells.append(_shown(mean["bits"], "{:.3f}"))
         shares = [record["mean"][name]["seen"] for name in seen]
         cells += ["" if share is None else f"{share['mean']:.1%}" for share in shares]
-        rows.append((record["name"], cells))
-    return headings, rows
+        rows.append(cells)
+    return TextTable(headings, rows)
 
 
 def _shown(value: MeanContent, form: str, *, spread: bool = True) -> str:
     aside = f" ±{form.format(value['deviation'])}" if spread and value["deviation"] else ""
     return form.format(value["mean"]) + aside
-
-
-def continued_table(report: ContinuedReport) -> Table:
-    """Return the table that people read on a terminal."""
-    headings, rows = continued_rows(report)
-    table = PlainTable("dataset", *headings).right()
-    for name, cells in rows:
-        table.add(name, *cells)
-    return table
 
 
 def print_continued(report: ContinuedReport, *, as_json: bool) -> None:
@@ -145,7 +108,7 @@ def print_continued(report: ContinuedReport, *, as_json: bool) -> None:
         print_json(report)
         return
     console = PlainConsole()
-    console.show(continued_table(report))
+    console.show(continued_table(report).plain)
     for record in report["datasets"]:
         if "reason" in record:
             console.line(f"{record['name']}: not compared: {record['reason']}")
@@ -160,12 +123,10 @@ def print_continued(report: ContinuedReport, *, as_json: bool) -> None:
 
 def render_continued(report: ContinuedReport) -> str:
     """Return the HTML of a comparison of models that went on from a checkpoint."""
-    headings, rows = continued_rows(report)
     pictures = draw_pictures(report).values()
     return page_template("pipeline.tools.compare/continued.html.j2").render(
         report=report,
-        headings=headings,
-        rows=rows,
+        table=continued_table(report),
         pictures=[Markup(one) for one in pictures],  # noqa: S704  # their texts are escaped
     )
 

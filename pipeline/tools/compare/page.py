@@ -1,12 +1,9 @@
 """The comparison as one page and as a table: what models of one budget came to, dataset by dataset."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
-from rich.table import Table
-
-from pipeline.report.content import CurveContent
 from pipeline.report.pictures import loss_curves
-from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
+from pipeline.report.plain import JsonObject, PlainConsole, TextTable, print_json
 from pipeline.report.template import page_template
 
 COLUMNS = {
@@ -32,14 +29,6 @@ class MeanContent(TypedDict):
     deviation: float
 
 
-class ModelContent(TypedDict):
-    """What one model came to; there is more in it."""
-
-    seed: int
-    curve: CurveContent
-    memorised: dict[str, float] | None
-
-
 class ComparedContent(TypedDict):
     """One dataset: what its models came to, or why there are none."""
 
@@ -51,7 +40,8 @@ class ComparedContent(TypedDict):
     reason: NotRequired[str]
     device: NotRequired[str]
     mean: NotRequired[dict[str, MeanContent | None]]
-    models: NotRequired[list[ModelContent]]
+    models: NotRequired[list[dict[str, Any]]]
+    """Each the JSON of a `Compared`."""
 
 
 class ComparisonReport(TypedDict):
@@ -69,7 +59,6 @@ class ComparisonReport(TypedDict):
 
 def render_comparison(report: ComparisonReport) -> str:
     """Return the HTML of a comparison."""
-    headings, rows = comparison_rows(report)
     charts = {}
     for record in report["datasets"]:
         entropy = record.get("mean", {}).get("unigram_entropy")
@@ -77,25 +66,18 @@ def render_comparison(report: ComparisonReport) -> str:
             curves = {f"seed {model['seed']}": model["curve"] for model in record["models"]}
             charts[record["name"]] = loss_curves(curves, entropy["mean"], "frequencies alone")
     return page_template("pipeline.tools.compare/comparison.html.j2").render(
-        report=report, headings=headings, rows=rows, charts=charts
+        report=report, table=comparison_table(report), charts=charts
     )
 
 
-def comparison_table(report: ComparisonReport) -> Table:
-    """Return the table that people read on a terminal."""
-    headings, rows = comparison_rows(report)
-    table = PlainTable("dataset", *headings).right()
-    for name, cells in rows:
-        table.add(name, *cells)
-    return table
-
-
-def comparison_rows(report: ComparisonReport) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Return the headings, and each dataset with its numbers; those that no dataset has are left out."""
+def comparison_table(report: ComparisonReport) -> TextTable:
+    """Return each dataset with its numbers; those that no dataset has are left out."""
     measured = [record for record in report["datasets"] if "mean" in record]
     shown = [key for key in COLUMNS if any(record["mean"][key] for record in measured)]
-    rows = [(record["name"], [_cell(key, record["mean"][key]) for key in shown]) for record in measured]
-    return [COLUMNS[key][0] for key in shown], rows
+    return TextTable(
+        ["dataset", *(COLUMNS[key][0] for key in shown)],
+        [[record["name"], *(_cell(key, record["mean"][key]) for key in shown)] for record in measured],
+    )
 
 
 def _cell(key: str, value: MeanContent | None) -> str:
@@ -112,7 +94,7 @@ def print_comparison(report: ComparisonReport, *, as_json: bool) -> None:
         print_json(report)
         return
     console = PlainConsole()
-    console.show(comparison_table(report))
+    console.show(comparison_table(report).plain)
     for record in report["datasets"]:
         if "reason" in record:
             console.line(f"{record['name']}: not compared: {record['reason']}")

@@ -31,6 +31,7 @@ from typing import Literal, TextIO
 
 from pipeline.engine.progress import Progress
 from pipeline.report.card import render_card
+from pipeline.report.report import Report
 from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.state.written_whole import partial_of, written_whole
@@ -222,10 +223,9 @@ def hub_card(folder: Path, sources: Sequence[ExportSource]) -> str:
     lines += [f"  - split: {one.split}\n    path: {one.split}/*.parquet" for one in sources]
     configs = "\n".join(lines)
     try:
-        report = json.loads((folder / "report" / "report.json").read_text(encoding="utf-8"))
-        file = RunFolder(folder).file
-        report.pop("made", None)  # versions of the moment, of which no byte of an export depends
-        return render_card(report, file, configs=configs)
+        report = Report.model_validate_json((folder / "report" / "report.json").read_bytes())
+        steady = report.model_copy(update={"made": None})  # no byte rests on versions of the moment
+        return render_card(steady, RunFolder(folder).file, configs=configs)
     except (OSError, ValueError, LookupError, TypeError, ShardmillError):
         return f"---\n{configs}\n---\n\n# {name}\n"
 

@@ -2,8 +2,8 @@
 
 from typing import TypedDict
 
-from pipeline.report.content import RunReport
 from pipeline.report.plain import JsonObject, PlainConsole, print_json
+from pipeline.report.report import Report, RunReport
 from pipeline.report.terminal import print_documents, print_verdict
 
 
@@ -89,15 +89,13 @@ def print_quick(report: QuickReport, *, as_json: bool) -> None:
         print_json(report)
         return
     console = PlainConsole()
-    run = report["run"]
-    documents = run["documents"].copy()
-    documents.pop("removed", None)  # nothing is compared
-    print_documents(console, documents)
-    for warning in run["warnings"]:
+    run = Report.model_validate(report["run"])
+    print_documents(console, run.documents.model_copy(update={"removed": None}))  # nothing is compared
+    for warning in run.warnings:
         if not warning.startswith("validation."):  # which is said below, as an option
             console.line(f"warning: {warning}")
-    for name, verdict in run["verify"].items():
-        print_verdict(console, name, verdict, run["output"])
+    for name, verdict in run.verify.items():
+        print_verdict(console, name, verdict, run.output)
     if "validation" not in report["export"]["splits"]:
         console.line("no document was held out: raise --validation, or validation has 0 rows")
     console.line(f"the run is in {report['work']}; delete it once you need no other format")

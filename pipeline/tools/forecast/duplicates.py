@@ -26,7 +26,7 @@ from pipeline.inputs.files import FoundFile
 from pipeline.inputs.limited import sample_line, sample_source
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.spread_records import chance_records
-from pipeline.report.content import RunReport
+from pipeline.report.report import Report
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.source import Source
@@ -166,7 +166,7 @@ class SampledGroups:
     """Documents of each source that is not deduplicated; they are in no group."""
 
 
-def sampled_groups(folder: Path, report: RunReport, run: RunFile) -> SampledGroups | None:
+def sampled_groups(folder: Path, report: Report, run: RunFile) -> SampledGroups | None:
     """Return the groups of duplicates that a run over a sample found; None if it looked for none.
 
     Args:
@@ -174,8 +174,8 @@ def sampled_groups(folder: Path, report: RunReport, run: RunFile) -> SampledGrou
         report: of it.
         run: what the sample is of.
     """
-    documents = report["documents"]
-    if "removed_by_source" not in documents:
+    documents = report.documents
+    if documents.removed_by_source is None:
         return None
     overall, by_source, earlier = Counter[str](), dict[str, Counter[str]](), Counter[str]()
     for source, kept, kept_source, kept_run in _removed(folder / "dedup" / "removed.parquet"):
@@ -185,7 +185,7 @@ def sampled_groups(folder: Path, report: RunReport, run: RunFile) -> SampledGrou
         overall[kept] += 1
         own = by_source.setdefault(source, Counter())
         own[kept] += 1 if own[kept] or source != kept_source else 2
-    sizes = {name: one["documents"] for name, one in documents["removed_by_source"].items()}
+    sizes = {name: one.documents for name, one in documents.removed_by_source.items()}
     untouched = {
         source.name: sizes.pop(source.name)
         for source in run.file_sources
@@ -198,7 +198,7 @@ def sampled_groups(folder: Path, report: RunReport, run: RunFile) -> SampledGrou
             name: _by_size(by_source.get(name, Counter()).values(), size)
             for name, size in compared.items()
         },
-        largest=max((one["documents"] for one in documents.get("clusters", [])), default=1),
+        largest=max((one.documents for one in documents.clusters or ()), default=1),
         earlier=earlier,
         untouched=untouched,
     )

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from pipeline.commands.api import RunSource, request_of
 from pipeline.inputs.files import find_inputs
-from pipeline.report.content import RunReport
+from pipeline.report.report import Report
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
 from pipeline.run_file.filters import resolve_chats
@@ -88,10 +88,10 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
         file, report, most = _first_run(replace(request, file=known), sample, folder / "run", stream)
         first, pieces = report, file.tokenizer.train.vocab_size
         if pieces < request.file.tokenizer.train.vocab_size:
-            text = round(sum(row["bytes"] for row in report["languages"]) * sample.times)
+            text = round(sum(row.bytes for row in report.languages) * sample.times)
             notes.append(vocabulary_note(sample, request.file, pieces=pieces, most=most, text=text))
-        if sum(step["cpu_seconds"] for step in report["steps"]) < _SHORT:
-            report = run_session(RunRequest(file, request.base, folder / "again", 0), stream=None)
+        if sum(step.cpu_seconds for step in report.steps) < _SHORT:
+            report = _report_of(RunRequest(file, request.base, folder / "again", 0))
         duplicates = _duplicates(request, sample, folder, report=report, share=share)
         disk = {name: _size(folder / "run" / name) for name in _KEPT}
         by_library = library_seconds(folder / ("again" if report is not first else "run"))
@@ -110,7 +110,7 @@ def _room(output: Path) -> tuple[str, int]:
 
 
 def _duplicates(
-    request: RunRequest, sample: InputSample, folder: Path, *, report: RunReport, share: float
+    request: RunRequest, sample: InputSample, folder: Path, *, report: Report, share: float
 ) -> DuplicatesForecast | None:
     """Return what is expected to be removed as duplicates; None without deduplication."""
     file = request.file
@@ -129,7 +129,7 @@ def _duplicates(
             return None
         content = replace(sample, sources=sources)
         drawn = _run_of(drawn_fields(file, sources)[0], content, file.tokenizer.train.vocab_size)
-        report = run_session(RunRequest(drawn, request.base, run, 0, until="dedup"), stream=None)
+        report = _report_of(RunRequest(drawn, request.base, run, 0, until="dedup"))
     groups = sampled_groups(run, report, file)
     if groups is None:
         return None
@@ -138,7 +138,7 @@ def _duplicates(
 
 def _first_run(
     request: RunRequest, sample: InputSample, output: Path, stream: TextIO | None
-) -> tuple[RunFile, RunReport, int | None]:
+) -> tuple[RunFile, Report, int | None]:
     """Run over a sample with as many pieces as it can train.
 
     Returns:
@@ -152,13 +152,17 @@ def _first_run(
         file, tries = _run_of(request.file, sample, pieces), tries + 1
         try:
             again = RunRequest(file, request.base, output, 0, replace=True)
-            return file, run_session(again, stream=stream), most
+            return file, _report_of(again, stream), most
         except VocabularySizeError as error:
             possible = min(wanted, error.possible)
             if tries == _TRIES or possible == pieces or sample.is_whole:
                 raise
             most = error.possible if error.possible < pieces else most
             pieces = possible
+
+
+def _report_of(request: RunRequest, stream: TextIO | None = None) -> Report:
+    return Report.model_validate(run_session(request, stream=stream))
 
 
 def _run_of(run: RunFile, sample: InputSample, pieces: int) -> RunFile:

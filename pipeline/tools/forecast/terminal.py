@@ -4,12 +4,12 @@ What `plan --sample` returns: what is expected of a run, scaled from a sample.
 """
 
 from collections.abc import Iterator
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from pipeline.engine.memory import MIB
-from pipeline.report.content import LanguageContent
 from pipeline.report.fairness import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, bar, print_json
+from pipeline.report.report import LanguageRow
 from pipeline.report.terminal import MAX_LANGUAGES
 from stages.errors import ConfigError
 
@@ -112,7 +112,8 @@ class Forecast(TypedDict):
     tokens: int
     totals: dict[str, TotalForecast]
     """By dataset; of those that ask for a number of tokens."""
-    languages: list[LanguageContent]
+    languages: list[dict[str, Any]]
+    """Each the JSON of a `Language` of a report."""
     steps: list[StepForecast]
     cpu_seconds: float
     disk: dict[str, int]
@@ -155,10 +156,11 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
         console.line(line)
     console.line()
     table = PlainTable("language", "documents", "bytes", "tokens", "")
-    shown, others = first_languages(found["languages"], MAX_LANGUAGES)
+    rows = [LanguageRow.model_validate(row) for row in found["languages"]]
+    shown, others = first_languages(rows, MAX_LANGUAGES)
     for row in [*shown, *([] if others is None else [others])]:
-        cells = (f"{row[key]:,}" for key in ("documents", "bytes", "tokens"))
-        table.add(row["language"], *cells, bar(row["tokens"], found["tokens"]))
+        cells = (f"{count:,}" for count in (row.documents, row.bytes, row.tokens))
+        table.add(row.language, *cells, bar(row.tokens, found["tokens"]))
     console.show(table.right())
     console.line()
     table = PlainTable("step", "CPU seconds", "")

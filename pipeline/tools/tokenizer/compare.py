@@ -12,6 +12,7 @@ Tokenizers side by side, as tables for people: a measure a table, a language a r
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 from pipeline.inputs.languages import (
     BUNDLED,
@@ -21,12 +22,7 @@ from pipeline.inputs.languages import (
 )
 from pipeline.planning.existing import read_tokenizer_file
 from pipeline.planning.outputs import require_local, require_picture
-from pipeline.report.parity import (
-    ComparedText,
-    ComparedTokenizer,
-    TokenizerComparison,
-    draw_parity,
-)
+from pipeline.report.parity import draw_parity
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, tokenizer_of
 from pipeline.system.disk_faults import disk_faults
@@ -34,12 +30,47 @@ from stages.errors import ConfigError
 from stages.tokenizer.existing import describe, open_file
 from stages.tokenizer.fairness import LanguageCounts, TextCounter
 from stages.tokenizer.parity import (
+    Rates,
     compared_languages,
     count_languages,
     parallel_texts,
     require_reference,
 )
 from stages.tokenizer.roles import SpecialPieces, find_roles
+
+
+class ComparedTokenizer(TypedDict):
+    """A tokenizer that was measured."""
+
+    name: str
+    path: str
+    vocab_size: int
+
+
+class ComparedText(TypedDict):
+    """What some texts came to."""
+
+    source: str
+    unit: str
+    """What a text is: a sentence, a part of the declaration, a text."""
+    sentences: NotRequired[int]
+    """Of parallel texts: in each language."""
+    left_out: NotRequired[int]
+    """Likewise: those that a language lacks."""
+    languages: Mapping[str, Mapping[str, Rates]]
+    """By language and tokenizer."""
+    total: Mapping[str, Rates]
+    """By tokenizer, of all languages together; parity is the mean of theirs."""
+
+
+class TokenizerComparison(TypedDict):
+    """All that `shardmill tokenizer compare --json` prints."""
+
+    format_version: int
+    reference: str
+    tokenizers: list[ComparedTokenizer]
+    parallel: ComparedText | None
+    text: ComparedText | None
 
 
 def compare_tokenizers(
@@ -90,8 +121,11 @@ def compare_tokenizers(
     if text is not None:
         comparison["text"] = _on_text(text, counters)
     if picture is not None:
+        compared = comparison["parallel"]
+        assert compared is not None, "parity is of parallel text"
+        drawn = draw_parity(reference, list(paths), compared["languages"])
         with disk_faults(picture.parent):
-            picture.write_text(draw_parity(comparison), encoding="utf-8")
+            picture.write_text(drawn, encoding="utf-8")
     return comparison
 
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.steps.dedup.runs import MAX_RUNS, RUN_BYTES
-from stages.dedup.lsh import KEYS_PER_PARTITION, MinHashConfig, band_shape, num_pieces
+from pipeline.steps.dedup.unit_groups import GROUP_BYTES, MAX_GROUPS
+from stages.dedup.lsh import KEYS_PER_PARTITION, MinHashConfig, band_shape, num_partitions
 from stages.dedup.survivors import NARROW
 
 TEXT_BYTES = 2_000
@@ -39,7 +39,9 @@ class Size(NamedTuple):
 def size_of(documents: int, keys: int = KEYS_PER_PARTITION) -> Size:
     """Return how a corpus is cut, and its keys."""
     text = documents * TEXT_BYTES
-    return Size(documents, min(MAX_RUNS, -(-text // RUN_BYTES)), num_pieces(documents, keys=keys))
+    return Size(
+        documents, min(MAX_GROUPS, -(-text // GROUP_BYTES)), num_partitions(documents, keys=keys)
+    )
 
 
 def opened(phase: str, size: Size) -> int:

@@ -22,7 +22,13 @@ from stages.loading.torch_loader import Tensors
 from stages.objectives.learning import LearningConfig
 from stages.verify import resume
 from stages.verify.contrast import ContrastTrainer, Views
-from stages.verify.dataset_check import Checked, LabelPractice, ViewPractice, check_dataset, views_of
+from stages.verify.dataset_check import (
+    DatasetCheckResult,
+    LabelPractice,
+    ViewPractice,
+    check_dataset,
+    views_of,
+)
 from stages.verify.model import reproducible
 from stages.verify.rows import PADDING, LabelledRows, shift_labels
 from stages.verify.slices import Take, own_labels
@@ -86,7 +92,7 @@ class Pace:
         return {**figures, **figures.pop("speed")}
 
 
-def check(folder: Path, bench: Bench, lesson: Lesson) -> Checked:
+def check(folder: Path, bench: Bench, lesson: Lesson) -> DatasetCheckResult:
     """Make the learning check of a dataset."""
     splits = sorted(path.parent.name for path in folder.glob("*/dataset.json"))
     length = lesson.config.row_length

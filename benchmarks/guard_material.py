@@ -32,7 +32,7 @@ from stages.reading.records import FieldMapping, LanguageColumn, RawDocument
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.encode import trained_tokenizer
-from stages.tokenizer.sampling import cut_pieces
+from stages.tokenizer.sampling import cut_parts
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
 from stages.tokenizer.train import TrainConfig, train_model
 
@@ -97,7 +97,7 @@ class GuardMaterial:
     def model(self) -> SentencePieceModel:
         """A small BPE model of these texts."""
         parts = ["".join(texts)[:MODEL_BYTES] for _, texts in sorted(self.languages.items())]
-        sample = [(piece, 1) for part in parts for piece in cut_pieces(part)]
+        sample = [(piece, 1) for part in parts for piece in cut_parts(part)]
         return SentencePieceModel(train_model(sample, MODEL))
 
     @cached_property

@@ -41,10 +41,10 @@ from stages.reading.jsonl import JsonLines
 from stages.reading.records import Record
 from stages.seeding import Key, Tag, permutation
 from stages.tokenizer.bpe.merging import word_scratch
-from stages.tokenizer.bpe.remembered import remembered
 from stages.tokenizer.bpe.tables import tables_of
+from stages.tokenizer.bpe.word_cache import remembered
 from stages.tokenizer.bpe.words import encode_texts
-from stages.tokenizer.spelling import PieceBytes, Stored, compare_texts
+from stages.tokenizer.spelling import PieceBytes, StoredIds, compare_texts
 from stages.tokenizer.texts import joined_texts
 from stages.verify.drawn import label_findings
 from stages.verify.mechanics import DocumentTally, Reassembly, SegmentedRows
@@ -62,7 +62,7 @@ def read(material: GuardMaterial) -> Call:
 
     def call() -> list[Record]:
         columns = ColumnsSeen(FIELDS)
-        return [lines.parse(piece, columns) for piece in lines.pieces(chunks)]
+        return [lines.parse(piece, columns) for piece in lines.lines(chunks)]
 
     return call
 
@@ -143,7 +143,7 @@ def spell(material: GuardMaterial) -> Call:
     spelling = PieceBytes(pieces.data, pieces.begins, pieces.sizes)
     texts = joined_texts([text.encode() for text in material.texts])
     encoded = material.tokenizer.encode_texts(texts, dtype=_ID)
-    stored = Stored(encoded.ids.copy(), encoded.ends - encoded.counts, encoded.ends)
+    stored = StoredIds(encoded.ids.copy(), encoded.ends - encoded.counts, encoded.ends)
     assert not compare_texts(stored, texts, encoded, spelling).any()
     return lambda: compare_texts(stored, texts, encoded, spelling)
 

@@ -101,7 +101,7 @@ def masking(_: "Material | None", selection: Selection = Selection.BERNOULLI) ->
     starts = generator.random(VOCABULARY) < 2 / 3
     vocabulary = vocabulary_of(VOCABULARY, special, starts)
     config, amount = MaskedLM(selection=selection), ids.size / MEGA
-    words, draws = kernel_rows(rows).words, np.empty((1, LENGTH // 4), np.uint64)
+    words, draws = kernel_rows(rows).stream_keys, np.empty((1, LENGTH // 4), np.uint64)
     room = np.arange(int(0.015 * ids.size) + 8), np.empty(int(0.015 * ids.size) + 8, np.uint64)
 
     def ours() -> Columns:

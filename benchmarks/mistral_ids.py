@@ -25,7 +25,7 @@ from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
 from stages.chat.rendering import marked_pieces, open_template
-from stages.chat.template import ALONE, MARKUP
+from stages.chat.template import BY_ITSELF, MARKUP
 from stages.tokenizer.existing import describe, existing_tokenizer
 from stages.tokenizer.markup import MarkupEncoder, Sections
 from stages.tokenizer.recognised import tokenizer_file
@@ -74,7 +74,9 @@ class Ours:
         """Return the ids of a dialogue, with those that framing puts around it."""
         sections = self._render(turns)
         flags = np.array([one.flags for one in sections])
-        parts = Sections([one.text for one in sections], flags & MARKUP > 0, alone=flags & ALONE > 0)
+        parts = Sections(
+            [one.text for one in sections], flags & MARKUP > 0, by_itself=flags & BY_ITSELF > 0
+        )
         found = self._encoder.encode(parts, dtype=np.dtype(np.int32)).ids.tolist()
         return [self._ends[0], *found, *self._ends[1:][: turns[-1].role == "assistant"]]
 

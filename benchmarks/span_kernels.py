@@ -25,7 +25,7 @@ from contests import Contest, Way, hold, markdown
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.kernels.noise import fill_draws, stream_words
+from stages.objectives.kernels.noise import fill_draws, stream_key_of
 from stages.objectives.rows import Columns, StoredRows, single_segments
 from stages.objectives.span_corruption import config as plain
 from stages.objectives.span_corruption import kernel as compiled
@@ -112,7 +112,7 @@ def spans(_: Material | None, scripts: Iterable[Path] = ()) -> Contest:
     sentinels = {f"sentinel_{number}": VOCABULARY + number for number in range(SENTINELS)}
     vocabulary = vocabulary_of(VOCABULARY + SENTINELS, {**IDS, **sentinels})
     widths = plain.span_lengths(CONFIG, int(corrupted_lengths(np.array([LENGTH]), CONFIG)[0][0]))
-    words = stream_words(rows, Tag.NOISE_CUTS), stream_words(rows, Tag.TEXT_CUTS)
+    words = stream_key_of(rows, Tag.NOISE_CUTS), stream_key_of(rows, Tag.TEXT_CUTS)
     draws = np.empty(int(noise_spans(np.array([LENGTH]), CONFIG)[1][0]) // 2 * 2, np.uint64)
     amount = ids.size / MEGA
 

@@ -29,6 +29,7 @@ from pydantic import ByteSize, TypeAdapter
 
 from pipeline.engine.tasks import Task, Worker
 from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.dedup.band_keys import cut_keys, find_candidates
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import (
     EXACT,
@@ -41,14 +42,13 @@ from pipeline.steps.dedup.hashing import (
     hash_candidates,
     verify_pairs,
 )
-from pipeline.steps.dedup.method import Corpus, PieceWork, RunWork
+from pipeline.steps.dedup.method import Corpus, GroupWork, PartitionWork
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.dedup.pieces import cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, resolve
-from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.dedup.unit_groups import unit_groups
 from pipeline.steps.units import Unit, fixed_array
 from stages.columns import DOCUMENTS
-from stages.dedup.lsh import MinHashConfig, num_pieces
+from stages.dedup.lsh import MinHashConfig, num_partitions
 from stages.store.arrays import write_array
 
 UNIT, TEXT_BYTES, WORDS, CHANGED = 1 << 15, 2_000, 60, 8
@@ -129,15 +129,15 @@ def family_digests(families: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 def phases(units: tuple[Unit, ...]) -> Iterator[Phase]:
     """Yield the phases of exact and near-deduplication with their tasks."""
-    runs, pieces = unit_runs(units), num_pieces(units[-1].last)
+    runs, pieces = unit_groups(units), num_partitions(units[-1].last)
     firsts, documents = tuple(run.first for run in runs), units[-1].last
     corpus = Corpus(firsts, documents, pieces, Dedup(minhash=CONFIG))
-    works = [RunWork(corpus, run) for run in runs]
+    works = [GroupWork(corpus, run) for run in runs]
     found = (FoundEdges(EXACT, repeats_folder(), equal=True), FoundEdges(NEAR, PAIRS_FOLDER))
     yield "sort digests", cut_digests, works
-    yield "find exact duplicates", find_exact, [PieceWork(corpus, n) for n in range(pieces)]
+    yield "find exact duplicates", find_exact, [PartitionWork(corpus, n) for n in range(pieces)]
     yield "sort band keys", cut_keys, works
-    each = [PieceWork(corpus, n, band) for band in range(corpus.shape[0]) for n in range(pieces)]
+    each = [PartitionWork(corpus, n, band) for band in range(corpus.shape[0]) for n in range(pieces)]
     yield "find candidates in buckets", find_candidates, each
     yield "hash candidates", hash_candidates, works
     yield "verify candidate pairs", verify_pairs, works

@@ -13,7 +13,7 @@ import warnings
 from typing import NoReturn, TextIO
 
 from pipeline.system.standard_streams import prepare_standard_streams
-from pipeline.system.stopping import collect_rarely, end_at_fatal_signals, held_signals
+from pipeline.system.stopping import active_signals, collect_rarely, end_at_fatal_signals
 
 
 def main() -> NoReturn:
@@ -23,7 +23,7 @@ def main() -> NoReturn:
     collect_rarely()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
-    with held_signals() as signals:
+    with active_signals() as signals:
         code = 1
         try:
             from pipeline.commands.boundary import exit_code_of  # noqa: PLC0415  # see above

@@ -30,7 +30,7 @@ _WITHOUT_A_HOME = "UserProvidedCacheLocator,InTreeCacheLocator"
 _IMPORTS = re.compile(r"^(?:from|import) (stages[\w.]*)(?: import (\([^)]*|.*))?", re.MULTILINE)
 
 
-class _Cachable(Protocol):
+class _CompiledFunction(Protocol):
     """A compiled function of numba's."""
 
     def enable_caching(self) -> None:
@@ -72,7 +72,7 @@ def _cached(function: _Function, *, counting: bool, inline: str = "never") -> _F
     return trusted
 
 
-def _enable_cache(compiled: _Cachable) -> bool:
+def _enable_cache(compiled: _CompiledFunction) -> bool:
     """Let compiled code be kept on disk; False if no folder can be written."""
     if not Path(
         AppDirs("numba", appauthor=False).user_cache_dir

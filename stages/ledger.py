@@ -121,15 +121,15 @@ class IdSum:
     """Add up H(id, copy) of documents as they come."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._sum = 0
         self.documents = 0
 
     def add(self, identity: bytes) -> None:
         """Count the first copy of a document by its 16-byte id."""
-        self._held += identity
+        self._buffer += identity
         self.documents += 1
-        if len(self._held) >= _HELD_BYTES:
+        if len(self._buffer) >= _BUFFER_BYTES:
             self._flush()
 
     def add_all(self, identities: NDArray[np.uint8], copy: NDArray[np.int64] | int = 0) -> None:
@@ -143,12 +143,12 @@ class IdSum:
         return Tally(documents=self.documents, ids=f"{self._sum:032x}", **amounts)
 
     def _flush(self) -> None:
-        identities = np.frombuffer(bytes(self._held), np.uint8).reshape(-1, ID_BYTES)
+        identities = np.frombuffer(bytes(self._buffer), np.uint8).reshape(-1, ID_BYTES)
         self._sum = (self._sum + id_sum(identities)) % (1 << _BITS)
-        self._held.clear()
+        self._buffer.clear()
 
 
-_HELD_BYTES = ID_BYTES << 12
+_BUFFER_BYTES = ID_BYTES << 12
 
 
 def tally_of(

@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.ragged import runs
+from stages.ragged import ranges_of
 
 _AT_ONCE = 1 << 16
 """Ids spelled together: 8 bytes are held for each of their bytes."""
@@ -55,7 +55,7 @@ class Pieces(Sequence[bytes]):
         place = 0
         for first in range(0, len(sizes), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)
-            part = self.data[runs(begins[some], sizes[some])]
+            part = self.data[ranges_of(begins[some], sizes[some])]
             spelled[place : place + len(part)] = part
             place += len(part)
         return spelled

@@ -33,7 +33,7 @@ class Ragged:
         """Return some of the lists, in the order chosen."""
         counts = np.diff(self.ptr)[chosen]
         ptr = np.concatenate([[0], np.cumsum(counts)])
-        return Ragged(ptr, self.values[runs(self.ptr[chosen], counts)])
+        return Ragged(ptr, self.values[ranges_of(self.ptr[chosen], counts)])
 
 
 def joined(parts: Sequence[Ragged]) -> Ragged:
@@ -50,7 +50,7 @@ def ragged_of(lists: Sequence[Sequence[int]]) -> Ragged:
     return Ragged(ptr, values)
 
 
-def runs(begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranges_of(begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return begins[i], begins[i] + 1, .., counts[i] numbers of each, one behind the other.
 
     begins 7 2, counts 3 1 -> 7 8 9 2

@@ -125,9 +125,9 @@ def philox4x32(
         (N, 4) uint64, each below 2**32.
     """
     if len(counter) <= _FEW:
-        found = [_philox(*words, key=key, rounds=rounds) for words in counter.tolist()]
+        found = [_philox(*numbers, key=key, rounds=rounds) for numbers in counter.tolist()]
         return np.array(found, np.uint64).reshape(-1, 4)
-    c0, c1, c2, c3 = (counter[:, word].astype(np.uint64) for word in range(4))
+    c0, c1, c2, c3 = (counter[:, number].astype(np.uint64) for number in range(4))
     k0, k1 = key
     for _ in range(rounds):
         product0, product1 = _MULTIPLIERS[0] * c0, _MULTIPLIERS[1] * c2
@@ -171,8 +171,8 @@ def draw_u64(
     counter[:, 1] = rows
     counter[:, 2] = key.shard | key.tag << 24
     counter[:, 3] = key.epoch
-    words = philox4x32(counter, (key.seed & 0xFFFFFFFF, key.seed >> 32))
-    return words[:, 0::2] | words[:, 1::2] << _HALF
+    numbers = philox4x32(counter, (key.seed & 0xFFFFFFFF, key.seed >> 32))
+    return numbers[:, 0::2] | numbers[:, 1::2] << _HALF
 
 
 def permutation(key: Key, size: int) -> NDArray[np.int64]:

@@ -13,14 +13,14 @@ from unittest.mock import patch
 
 from pipeline.cli import app
 from pipeline.commands.boundary import exit_code_of
-from pipeline.system.stopping import held_signals
+from pipeline.system.stopping import active_signals
 
 
 def called(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Call a command as `pipeline.main` does, from some folder: its exit code and what it said."""
     said, warned = io.StringIO(), io.StringIO()
     with (
-        held_signals() as signals,
+        active_signals() as signals,
         contextlib.chdir(cwd),
         patch.object(sys, "argv", ["shardmill", *arguments]),
         patch.dict(os.environ, COLUMNS="200", NO_COLOR="1"),

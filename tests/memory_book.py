@@ -23,7 +23,7 @@ class MemoryBook:
         """Return the commit of a task, if it is done."""
         return self.commits.get(task.node)
 
-    def keep(self, task: Task, outcome: Outcome) -> Commit:
+    def commit(self, task: Task, outcome: Outcome) -> Commit:
         """Commit what a task made, once."""
         assert task.node not in self.commits
         self.outcomes[task.node] = outcome

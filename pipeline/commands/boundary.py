@@ -37,13 +37,13 @@ def exit_code_of(call: Callable[[], object], signals: Signals) -> int:
         _flush()
     except BaseException as error:  # noqa: BLE001  # the last one to catch it
         with signals.tidying():
-            code = _told(error, signals)
+            code = _printed_code(error, signals)
     if code == DONE and signals.number is not None:  # it was lost on the way
         code = signals.end()
     return code
 
 
-def _told(error: BaseException, signals: Signals) -> int:
+def _printed_code(error: BaseException, signals: Signals) -> int:
     """Say what an exception means, and return its exit code."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)

@@ -8,7 +8,7 @@ import ray
 
 from pipeline.engine.actors import START_SECONDS, Actor, start_actor
 from pipeline.engine.cluster import ClusterConfig, node_names, num_gpus, ray_cluster
-from pipeline.engine.memory import BASE, WorkerResources, held_bytes
+from pipeline.engine.memory import BASE, WorkerResources, unreclaimable_bytes
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
 from pipeline.engine.watch import end_process
@@ -56,8 +56,8 @@ class ActorPool:
 
     def room(self, node: str) -> int:
         """Return the bytes of a node that are not reserved."""
-        held = (one.reserved for one in self.actors if one.node == node)
-        return self._resources.memory - BASE - sum(held)
+        reserved = (one.reserved for one in self.actors if one.node == node)
+        return self._resources.memory - BASE - sum(reserved)
 
     def node_with(self, need: int) -> str | None:
         """Return the node that has most room, if it has so much."""
@@ -75,15 +75,15 @@ class ActorPool:
         self.nodes, self.num_gpus = node_names(), num_gpus()
         self._own_node = ray.get_runtime_context().get_node_id()
 
-    def start(self, node: str, alone: Item | None = None, *, num_gpus: float = 0.0) -> None:
+    def start(self, node: str, only_item: Item | None = None, *, num_gpus: float = 0.0) -> None:
         """Start an actor on a node; one that is alone is given its task once it has started."""
-        self.actors.append(start_actor(*self._place, node, alone=alone, num_gpus=num_gpus))
+        self.actors.append(start_actor(*self._place, node, only_item=only_item, num_gpus=num_gpus))
 
     def drop(self, actor: Actor) -> list[Item]:
         """End an actor; return the tasks that it had been given."""
         self.actors.remove(actor)
         actor.end()
-        waiting = [] if actor.alone is None or actor.running else [actor.alone]
+        waiting = [] if actor.only_item is None or actor.running else [actor.only_item]
         return [*actor.running.values(), *waiting]
 
     def drop_late(self) -> list[Item]:
@@ -117,7 +117,7 @@ class ActorPool:
         here = [actor for actor in list(self.actors) if actor.node == self._own_node]
         actors = [actor for actor in here if actor.has_started and not actor.given_up]
         if actors:
-            actor = max(actors, key=lambda one: held_bytes(one.pid) - one.reserved)
+            actor = max(actors, key=lambda one: unreclaimable_bytes(one.pid) - one.reserved)
             actor.given_up = True
             end_process(actor.pid)
 

@@ -56,7 +56,7 @@ class Actor:
     """Where its first answer arrives."""
     node: str
     """Where it is."""
-    alone: Item | None
+    only_item: Item | None
     """The task that it was started for, if for one only."""
     num_gpus: float
     started: float = field(default_factory=time.monotonic)
@@ -77,7 +77,7 @@ class Actor:
     @property
     def reserved(self) -> int:
         """Bytes that it may hold: an idle worker's, and what the largest of its tasks needs."""
-        given = [*self.running.values(), *([] if self.alone is None else [self.alone])]
+        given = [*self.running.values(), *([] if self.only_item is None else [self.only_item])]
         return WORKER + max((item.work.need.bytes for item in given), default=0)
 
     def give(self, item: Item) -> None:
@@ -105,7 +105,7 @@ class Actor:
 
 
 def start_actor(
-    root: Path, temporary: Path, node: str, *, alone: Item | None = None, num_gpus: float = 0.0
+    root: Path, temporary: Path, node: str, *, only_item: Item | None = None, num_gpus: float = 0.0
 ) -> Actor:
     """Start an actor; Ray never starts one again by itself: the driver decides.
 
@@ -114,18 +114,18 @@ def start_actor(
         temporary: folder of unfinished files, of this run of the program alone, the same
             path on every node.
         node: where it is to be, by Ray's name.
-        alone: the task that it is for, if for one only; then it takes no CPU of Ray's.
+        only_item: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
     """
     kind = ray.remote(
-        num_cpus=1.0 if alone is None else 0.0,
+        num_cpus=1.0 if only_item is None else 0.0,
         num_gpus=num_gpus,
         max_restarts=0,
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )(RayWorker)
     handle = kind.remote(root, temporary)
-    return Actor(handle, handle.hello.remote(), node, alone, num_gpus)
+    return Actor(handle, handle.hello.remote(), node, only_item, num_gpus)
 
 
 def result_of(ref: Any, item: Item) -> Outcome:

@@ -21,8 +21,8 @@ from pipeline.engine.cluster import check_daemons, check_nodes
 from pipeline.engine.memory import WORKER, WorkerResources
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item, Schedule, Turn
-from pipeline.engine.step_run import Book, StepRun, fitting
-from pipeline.engine.tasks import Node, Where, Worker
+from pipeline.engine.step_run import CommitStore, StepRun, fitting
+from pipeline.engine.tasks import Node, TaskPlace, Worker
 from pipeline.engine.watch import MemoryWatch
 from pipeline.system.printable import show_bytes
 from stages.errors import DataError, Stopped
@@ -62,7 +62,7 @@ class Dataflow:
         root: Path,
         temporary: Path,
         resources: WorkerResources,
-        book: Book,
+        book: CommitStore,
         *,
         progress: Progress,
         watch: MemoryWatch,
@@ -73,7 +73,7 @@ class Dataflow:
         self._progress = progress
         self._watch = watch
         self._here = Worker(root, temporary)
-        self._told: set[str] = set()
+        self._announced: set[str] = set()
         self._checked = 0.0
         self._begin([])
 
@@ -119,10 +119,10 @@ class Dataflow:
     def _go_on(self) -> None:
         """Move the steps on, and give out what is ready."""
         self._schedule.advance()
-        while item := next((i for i in self._schedule.ready() if _where(i) is Where.DRIVER), None):
+        while item := next((i for i in self._schedule.ready() if _where(i) is TaskPlace.DRIVER), None):
             self._hand(item)
             self._schedule.at = item.turn
-            self._schedule.keep(item, self._here.run(item.task))
+            self._schedule.commit(item, self._here.run(item.task))
             self._schedule.advance()
         if self._schedule.num_ready:
             self._pool.start_ray()
@@ -156,7 +156,7 @@ class Dataflow:
                     self._pool.start(node, item, num_gpus=1.0)
 
     def _gets_gpu(self, item: Item) -> bool:
-        return self._pool.num_gpus > 0 and _where(item) is Where.TRAINER
+        return self._pool.num_gpus > 0 and _where(item) is TaskPlace.TRAINER
 
     def _place_next(self) -> bool:
         """Hand out a task, or start or end an actor for one; say whether anything was done."""
@@ -168,7 +168,7 @@ class Dataflow:
                 if self._schedule.is_ready(item) and self._give(actor, item):
                     return True
         for item in self._schedule.ready():
-            if _where(item) is Where.DRIVER or self._gets_gpu(item):
+            if _where(item) is TaskPlace.DRIVER or self._gets_gpu(item):
                 continue
             if self._place(item, idle):
                 return True
@@ -181,7 +181,7 @@ class Dataflow:
         """Hand a task to an actor, or start one; say whether there was room."""
         self._tell_room(item)
         need = WORKER + item.work.need.bytes
-        if _where(item) is not Where.WORKERS:
+        if _where(item) is not TaskPlace.WORKERS:
             node = self._pool.node_with(need)
             if node is None:
                 return False
@@ -191,7 +191,7 @@ class Dataflow:
         if any(self._give(actor, item) for actor in idle):
             return True
         starting = sum(not actor.has_started for actor in self._pool.actors)
-        pool = sum(actor.alone is None for actor in self._pool.actors)
+        pool = sum(actor.only_item is None for actor in self._pool.actors)
         more = pool < self._pool.workers and starting < self._schedule.num_ready
         node = self._pool.node_with(need) if more else None
         if node is not None:
@@ -212,7 +212,7 @@ class Dataflow:
         if time.monotonic() - oldest > PASSED_SECONDS:
             return  # what has waited for so long is to have the next room
         for actor in self._pool.actors:
-            if len(actor.running) == 1 and actor.alone is None and not actor.given_up:
+            if len(actor.running) == 1 and actor.only_item is None and not actor.given_up:
                 if self._schedule.num_ready <= len(self._pool.actors):
                     return
                 self._give_one_ahead(actor)
@@ -223,7 +223,7 @@ class Dataflow:
         for item in (*actor.preferred, *self._schedule.ready()):
             more = WORKER + item.work.need.bytes - actor.reserved
             fits = more <= (room if item in actor.preferred else 0)
-            for_workers = _where(item) is Where.WORKERS and self._schedule.is_ready(item)
+            for_workers = _where(item) is TaskPlace.WORKERS and self._schedule.is_ready(item)
             if fits and for_workers and not _breaks_chain(item, actor):
                 self._hand(item)
                 actor.give(item)
@@ -244,12 +244,12 @@ class Dataflow:
         """Refuse a step of which no worker fits; tell people if not as many fit as asked for."""
         name, need, memory = item.task.step, item.work.need, self._memory
         key = f"{name} {need.bytes}"
-        if key in self._told:
+        if key in self._announced:
             return
-        self._told.add(key)
+        self._announced.add(key)
         workers = self._pool.workers
         room = fitting(item.work, memory, workers)
-        if room * len(self._pool.nodes) < workers and _where(item) is Where.WORKERS:
+        if room * len(self._pool.nodes) < workers and _where(item) is TaskPlace.WORKERS:
             self._progress.note(
                 f"resources.memory = {show_bytes(memory)}: a node has room for {room} of"
                 f" {workers} workers in step {name}"
@@ -314,17 +314,17 @@ class Dataflow:
     def _welcome(self, actor: Actor) -> None:
         actor.greet()
         self._count_workers()
-        if actor.alone is not None and self._failures:
+        if actor.only_item is not None and self._failures:
             self._drop(actor)
-        elif actor.alone is not None:
-            actor.give(actor.alone)
+        elif actor.only_item is not None:
+            actor.give(actor.only_item)
 
     def _take(self, actor: Actor, ref: Any) -> None:
         """Commit a result, or deal with its failure."""
         item = actor.running.pop(ref)
         try:
             outcome = result_of(ref, item)
-            following, woken = self._schedule.keep(item, outcome)
+            following, woken = self._schedule.commit(item, outcome)
             self._vain = 0
             before = [one for one in actor.preferred if self._schedule.is_ready(one)]
             actor.preferred = [*woken, *before][:MAX_PREFERRED]
@@ -340,8 +340,8 @@ class Dataflow:
             following = None
         if following is not None and not self._failures:
             actor.give(following)
-        elif actor.alone is not None:
-            actor.alone = None
+        elif actor.only_item is not None:
+            actor.only_item = None
             self._drop(actor)
 
     def _lose(self, actor: Actor, item: Item, lost: LostError) -> None:
@@ -364,5 +364,5 @@ def _breaks_chain(item: Item, actor: Actor) -> bool:
     return any(one.task.chained or item.task.chained for one in of_step)
 
 
-def _where(item: Item) -> Where:
+def _where(item: Item) -> TaskPlace:
     return item.work.phase.where

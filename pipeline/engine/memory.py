@@ -84,14 +84,14 @@ def room_of_worker(memory: int, workers: int) -> int:
     return memory - (BASE + WORKER if workers else INLINE)
 
 
-def held_bytes(pid: int) -> int:
+def unreclaimable_bytes(pid: int) -> int:
     """Return the anonymous and shared bytes of a process, shared ones divided among those that share."""
-    held = 0
+    total = 0
     with contextlib.suppress(OSError):  # it ended meanwhile
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
             if line.startswith(("Pss_Anon:", "Pss_Shmem:")):
-                held += int(line.split()[1]) << 10
-    return held
+                total += int(line.split()[1]) << 10
+    return total
 
 
 def process_tree(root: int) -> list[int]:

@@ -6,7 +6,7 @@ It is the oracle for the dataflow, and shares none of its decisions.
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.engine.step_run import Book, PhaseRun, StepRun, fitting
+from pipeline.engine.step_run import CommitStore, PhaseRun, StepRun, fitting
 from pipeline.engine.tasks import Task, Worker
 from pipeline.engine.watch import MemoryShort, MemoryWatch
 from pipeline.state.commits import Outcome
@@ -24,7 +24,13 @@ class PlainLoop:
     """
 
     def __init__(
-        self, root: Path, temporary: Path, book: Book, *, memory: int, watch: MemoryWatch | None = None
+        self,
+        root: Path,
+        temporary: Path,
+        book: CommitStore,
+        *,
+        memory: int,
+        watch: MemoryWatch | None = None,
     ) -> None:
         self._worker = Worker(root, temporary)
         self._memory = memory
@@ -47,7 +53,7 @@ class PlainLoop:
                 for first in work.waiting:
                     task: Task | None = first
                     while task is not None:
-                        task = work.keep(task, self._do(work, task))
+                        task = work.commit(task, self._do(work, task))
                 answer = work.answer()
 
     def close(self) -> None:

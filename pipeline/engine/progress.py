@@ -78,14 +78,14 @@ class Progress:
         self._limit = 0
         self._steps_done = self._steps_total = 0
 
-    def watch_memory(self, held: Callable[[], int], limit: int) -> None:
+    def watch_memory(self, memory: Callable[[], int], limit: int) -> None:
         """Show what the run holds.
 
         Args:
-            held: returns its bytes.
+            memory: returns its bytes.
             limit: `resources.memory`, bytes.
         """
-        self._memory, self._limit = held, limit
+        self._memory, self._limit = memory, limit
 
     def count_steps(self, *, done: int, total: int) -> None:
         """Show how many of the steps of a run are whole."""
@@ -103,7 +103,7 @@ class Progress:
         bar = None if self._bars is None else self._bars.add_task(title, total=total, rate="")
         batch = BatchProgress(self, step, title, total, bar)
         self._open.append(batch)
-        self.keep()
+        self.write_status()
         return batch
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class Progress:
         elif batch.done < batch.total and time.monotonic() - batch.said > LINE_SECONDS:
             self.note(batch.line())
         if time.monotonic() - self._kept > STATUS_SECONDS:
-            self.keep()
+            self.write_status()
 
     def end(self, batch: "BatchProgress") -> None:
         """End a batch."""
@@ -145,9 +145,9 @@ class Progress:
         if self._bars is not None and batch.bar is not None:
             self._bars.remove_task(batch.bar)
         self.note(batch.line())
-        self.keep(batch)
+        self.write_status(batch)
 
-    def keep(self, last: "BatchProgress | None" = None) -> None:
+    def write_status(self, last: "BatchProgress | None" = None) -> None:
         """Write the files for machines: the batch that began first, and the steps of all."""
         self._kept = time.monotonic()
         first = self._open[0] if self._open else last
@@ -156,9 +156,9 @@ class Progress:
             self._journal.status(
                 "running", step=first.step, done=first.done, total=first.total, steps_at_work=steps
             )
-            self.keep_metrics(running=True)
+            self.write_metrics(running=True)
 
-    def keep_metrics(self, *, running: bool) -> None:
+    def write_metrics(self, *, running: bool) -> None:
         """Write metrics.prom."""
         if self._journal is not None:
             self._journal.metrics(

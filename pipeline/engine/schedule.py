@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.engine.step_run import Book, PhaseRun, StepRun
+from pipeline.engine.step_run import CommitStore, PhaseRun, StepRun
 from pipeline.engine.tasks import Node, Task
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Outcome
@@ -36,7 +36,7 @@ class Item:
 
 
 @dataclass(eq=False)
-class _Active:
+class _BegunStep:
     """A step that has begun."""
 
     step: StepRun
@@ -63,18 +63,18 @@ class Schedule:
         book: what is committed.
     """
 
-    def __init__(self, steps: Sequence[StepRun], book: Book) -> None:
+    def __init__(self, steps: Sequence[StepRun], book: CommitStore) -> None:
         self._book = book
         self._waiting = dict(enumerate(steps))
         self._open = {step.name for step in steps}
         self.at: Turn = (0, 0)
         """What it was doing when it raised an error."""
-        self._active: list[_Active] = []
+        self._active: list[_BegunStep] = []
         self._ready: dict[Node, float] = {}
         """The moments at which tasks became ready."""
         self._made: set[Node] = set()
-        self._blocked: defaultdict[Node, list[tuple[_Active, Item]]] = defaultdict(list)
-        self._growing: defaultdict[str, list[_Active]] = defaultdict(list)
+        self._blocked: defaultdict[Node, list[tuple[_BegunStep, Item]]] = defaultdict(list)
+        self._growing: defaultdict[str, list[_BegunStep]] = defaultdict(list)
         """Steps whose phase grows by the commits of another, by the name of that."""
 
     @property
@@ -90,7 +90,7 @@ class Schedule:
             for number, step in list(self._waiting.items()):
                 if self._open.isdisjoint(step.after):
                     del self._waiting[number]
-                    active = _Active(step, number)
+                    active = _BegunStep(step, number)
                     self._active.append(active)
                     self._active.sort(key=lambda one: one.number)
                     self._send(active, None)
@@ -128,7 +128,7 @@ class Schedule:
         self._ready[item.task.node] = time.monotonic()
         heapq.heappush(self._of(item).queue, item)
 
-    def keep(self, item: Item, outcome: Outcome) -> tuple[Item | None, list[Item]]:
+    def commit(self, item: Item, outcome: Outcome) -> tuple[Item | None, list[Item]]:
         """Commit what a task made.
 
         Returns:
@@ -136,16 +136,16 @@ class Schedule:
             and those that became ready.
         """
         active = self._of(item)
-        task = item.work.keep(item.task, outcome)
+        task = item.work.commit(item.task, outcome)
         following = None if task is None else Item(item.turn, task, item.work)
         if task is not None:
             item.work.give(task)
         return following, self._wake(active)
 
-    def _of(self, item: Item) -> _Active:
+    def _of(self, item: Item) -> _BegunStep:
         return next(active for active in self._active if active.number == item.turn[0])
 
-    def _move(self, active: _Active) -> bool:
+    def _move(self, active: _BegunStep) -> bool:
         """Go on with a step whose phase is done, or end it."""
         work = active.work
         if (work is not None and not work.is_done) or not self._open.isdisjoint(active.step.overlaps):
@@ -163,7 +163,7 @@ class Schedule:
         self._send(active, work.answer())
         return True
 
-    def _send(self, active: _Active, answer: dict[str, Commit] | None) -> None:
+    def _send(self, active: _BegunStep, answer: dict[str, Commit] | None) -> None:
         """Have a step go on to its next phase or to its end."""
         self.at = active.number, active.given
         try:
@@ -183,20 +183,20 @@ class Schedule:
                         self._grow(active, commit)
         self._wake(active)
 
-    def _number(self, active: _Active, task: Task) -> Item | None:
+    def _number(self, active: _BegunStep, task: Task) -> Item | None:
         """Put a task behind the others of its step; return it if it is ready."""
         assert active.work is not None, "its tasks are of a phase"
         item = Item((active.number, active.given), task, active.work)
         active.given += 1
         return item if self._lay(active, item) else None
 
-    def _grow(self, active: _Active, commit: Commit) -> Item | None:
+    def _grow(self, active: _BegunStep, commit: Commit) -> Item | None:
         """Add the task that a commit of another step leads to; return it if it is ready."""
         assert active.work is not None, "its tasks are of a phase"
         task = active.work.extend(commit)
         return None if task is None else self._number(active, task)
 
-    def _lay(self, active: _Active, item: Item) -> bool:
+    def _lay(self, active: _BegunStep, item: Item) -> bool:
         """Put a task where it is ready, or where it waits for a unit; say whether it is ready."""
         for node in item.task.after:
             if node not in self._made and node[0] in self._open:
@@ -206,7 +206,7 @@ class Schedule:
         heapq.heappush(active.queue, item)
         return True
 
-    def _wake(self, active: _Active) -> list[Item]:
+    def _wake(self, active: _BegunStep) -> list[Item]:
         """Note the commits of a phase; return the tasks that became ready."""
         work, woken = active.work, list[Item]()
         assert work is not None, "its tasks are of a phase"

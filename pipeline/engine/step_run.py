@@ -29,14 +29,14 @@ class PhaseProgress(Protocol):
         ...
 
 
-class Book(Protocol):
+class CommitStore(Protocol):
     """What is committed."""
 
     def commit_of(self, task: Task) -> Commit | None:
         """Return the commit of a task, if it is done."""
         ...
 
-    def keep(self, task: Task, outcome: Outcome) -> Commit:
+    def commit(self, task: Task, outcome: Outcome) -> Commit:
         """Commit what a task made."""
         ...
 
@@ -76,7 +76,7 @@ class PhaseRun:
 
     step: StepRun
     phase: Phase
-    book: Book
+    book: CommitStore
     waiting: list[Task] = field(default_factory=list)
     """The first task of each chain that is not committed, in canonical order."""
     commits: dict[str, Commit] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class PhaseRun:
         if self.phase.take is None:
             self.book.give(task, waited=waited)
 
-    def keep(self, task: Task, outcome: Outcome) -> Task | None:
+    def commit(self, task: Task, outcome: Outcome) -> Task | None:
         """Commit what a task made; return the task that goes on from it, if any."""
         if self.phase.take is not None:
             self.phase.take(task, outcome)
@@ -141,7 +141,7 @@ class PhaseRun:
             return None
         assert self._batch is not None, "there was something to do"
         chain = self._chain_of.pop(task.unit)
-        following = self._resumed(self._noted(task, self.book.keep(task, outcome), chain), chain)
+        following = self._resumed(self._noted(task, self.book.commit(task, outcome), chain), chain)
         self._batch.advance(more=following is not None, documents=documents_of(outcome.record))
         self._left -= following is None
         if self.is_done and self.phase.each is None:

@@ -49,7 +49,7 @@ class Workspace:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def held(self, key: str, make: Callable[[], _Value]) -> _Value:
+    def cached(self, key: str, make: Callable[[], _Value]) -> _Value:
         """Return what the worker keeps under a key, made when it is first asked for."""
         if key not in self.cache:
             self.cache[key] = make()
@@ -146,11 +146,11 @@ def _keys(folder: Path) -> Iterator[str]:
         yield path.relative_to(folder).as_posix()
 
 
-class Where(Enum):
+class TaskPlace(Enum):
     """Who does the tasks of a phase."""
 
     WORKERS = "workers"
-    ALONE = "alone"
+    OWN_ACTOR = "alone"
     """On an actor of its own, which ends with the task."""
     DRIVER = "driver"
     """Tasks that only sum up what others committed."""
@@ -159,7 +159,7 @@ class Where(Enum):
 
 
 @dataclass(frozen=True)
-class Each:
+class FollowingTasks:
     """Tasks of which each is made of a commit of another step, as soon as it is there."""
 
     step: str
@@ -177,7 +177,7 @@ class Phase:
     """What people read."""
     tasks: Sequence[Task]
     """In canonical order."""
-    where: Where = Where.WORKERS
+    where: TaskPlace = TaskPlace.WORKERS
     follow: Callable[[Task, Commit], Task | None] | None = None
     """Returns the task that goes on from one that is committed."""
     need: Need | None = None
@@ -186,7 +186,7 @@ class Phase:
     """Whether its tasks come before those of earlier steps, which would keep later steps waiting."""
     take: Callable[[Task, Outcome], None] | None = None
     """Takes what tasks found that leave no file and are not committed."""
-    each: Each | None = None
+    each: FollowingTasks | None = None
     """Where more tasks come from."""
 
 

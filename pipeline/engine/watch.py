@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn, Self
 
-from pipeline.engine.memory import MIB, held_bytes, process_tree
+from pipeline.engine.memory import MIB, process_tree, unreclaimable_bytes
 from pipeline.system.printable import show_bytes
 from stages.errors import ConfigError
 
@@ -69,12 +69,12 @@ class MemoryWatch:
         self._period = period
         self._pages: dict[int, _Pages] = {}
         """Of each process, as it was at the last look at all."""
-        self._looks: dict[int, _Look] = {}
+        self._looks: dict[int, _ProcessMemory] = {}
         self._fresh = 0
         """Looks since all processes were looked at."""
         self._looked = 0
         """What all held then."""
-        self._held = 0
+        self._memory = 0
         self._most_seen = 0
         self._peaks: list[Peak] = []
         self._give_up: Callable[[], object] | None = None
@@ -97,9 +97,9 @@ class MemoryWatch:
             self._thread.join()
 
     @property
-    def held(self) -> int:
+    def memory(self) -> int:
         """Bytes at the last look; 0 before the first."""
-        return self._held
+        return self._memory
 
     @property
     def gave_up(self) -> bool:
@@ -108,7 +108,7 @@ class MemoryWatch:
 
     def new_peak(self) -> "Peak":
         """Begin to note the most bytes that are seen."""
-        peak = Peak(self._held)
+        peak = Peak(self._memory)
         self._peaks.append(peak)
         return peak
 
@@ -174,7 +174,7 @@ class MemoryWatch:
         Raises:
             ConfigError: always.
         """
-        seen = max(self._most_seen, self._held)
+        seen = max(self._most_seen, self._memory)
         least = -(-int(_ROOM * max(seen, self.limit)) // MIB)
         raise ConfigError(
             f"resources.memory = {show_bytes(self.limit)}: step {step} ({unit}) needed more than"
@@ -195,24 +195,24 @@ class MemoryWatch:
         self._pages = {pid: _pages_of(pid) for pid in process_tree(os.getpid())}
         self._fresh = 0 if anew or self._pages.keys() != self._looks.keys() else self._fresh + 1
         known = self._looks if self._fresh % LOOKS_ANEW else {}
-        calm = self._held < self._most / 2 and self._fresh % CALM_LOOKS > 0
+        calm = self._memory < self._most / 2 and self._fresh % CALM_LOOKS > 0
         kept = {pid: look for pid, look in known.items() if calm or look.is_of(self._pages[pid])}
         self._looks = {pid: kept.get(pid) or _look_at(pid) for pid in self._pages}
-        self._looked = sum(look.held_with(self._pages[pid]) for pid, look in self._looks.items())
+        self._looked = sum(look.memory_with(self._pages[pid]) for pid, look in self._looks.items())
         self._note(self._looked)
         return self._pages.keys() - kept.keys()
 
     def _look_on(self) -> None:
         since = time.monotonic()
         while not self._ended.is_set():
-            before = self._held
+            before = self._memory
             if time.monotonic() - since >= self._period:
                 self.look(anew=False)
                 since = time.monotonic()
             else:
                 self._look_at_growth()
-            growth = max(0, self._held - before) if before else 0
-            if self._held + growth > self._most:
+            growth = max(0, self._memory - before) if before else 0
+            if self._memory + growth > self._most:
                 self._relieve(growth)
             self._ended.wait(min(self._period, GROWTH_SECONDS))
 
@@ -222,17 +222,17 @@ class MemoryWatch:
         growth = sum(_pages_of(pid).anonymous - before.anonymous for pid, before in known)
         self._note(self._looked + growth)
 
-    def _note(self, held: int) -> None:
-        self._held = held
-        self._most_seen = max(self._most_seen, held)
+    def _note(self, memory: int) -> None:
+        self._memory = memory
+        self._most_seen = max(self._most_seen, memory)
         for peak in list(self._peaks):
-            peak.bytes = max(peak.bytes, held)
+            peak.bytes = max(peak.bytes, memory)
 
     def _relieve(self, growth: int) -> None:
         """End the work that is guarded, if looking at all processes anew says the same."""
         self.look()
         with self._giving:
-            if self._give_up is not None and self._held + growth > self._most:
+            if self._give_up is not None and self._memory + growth > self._most:
                 self._give_up()
                 self.look()
 
@@ -246,11 +246,11 @@ class _Pages(NamedTuple):
     """Bytes of mapped files and of shared memory."""
 
 
-class _Look(NamedTuple):
+class _ProcessMemory(NamedTuple):
     """What was seen of a process."""
 
     before: _Pages
-    held: int
+    memory: int
     """Bytes."""
     after: _Pages
 
@@ -262,14 +262,14 @@ class _Look(NamedTuple):
             for now, then in zip(pages, seen, strict=True)
         )
 
-    def held_with(self, pages: _Pages) -> int:
+    def memory_with(self, pages: _Pages) -> int:
         """Return what the process holds if its anonymous memory is as told now."""
-        return self.held + pages.anonymous - self.after.anonymous
+        return self.memory + pages.anonymous - self.after.anonymous
 
 
-def _look_at(pid: int) -> _Look:
+def _look_at(pid: int) -> _ProcessMemory:
     """Look at a process."""
-    return _Look(_pages_of(pid), held_bytes(pid), _pages_of(pid))
+    return _ProcessMemory(_pages_of(pid), unreclaimable_bytes(pid), _pages_of(pid))
 
 
 def _pages_of(pid: int) -> _Pages:
@@ -292,5 +292,5 @@ def end_process(pid: int, *, timeout: float = 2.0) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + timeout
-    while held_bytes(pid) and time.monotonic() < deadline:
+    while unreclaimable_bytes(pid) and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -67,7 +67,7 @@ def bundles_of(files: Sequence[InputFile], unit_size: int) -> list[Bundle]:
     """
     bundles: list[list[InputFile]] = []
     last: InputFile | None = None
-    held = 0
+    bundle_bytes = 0
     for file in files:
         size = _size(file)
         if (
@@ -76,13 +76,13 @@ def bundles_of(files: Sequence[InputFile], unit_size: int) -> list[Bundle]:
             or not _is_small(last, unit_size)
             or not _is_small(file, unit_size)
             or len(bundles[-1]) == MOST_FILES
-            or (held + size) * MOST > unit_size
+            or (bundle_bytes + size) * MOST > unit_size
             or _begins(file, unit_size)
         ):
             bundles.append([])
-            held = 0
+            bundle_bytes = 0
         bundles[-1].append(file)
-        last, held = file, held + size
+        last, bundle_bytes = file, bundle_bytes + size
     return [Bundle(tuple(bundle)) for bundle in bundles]
 
 

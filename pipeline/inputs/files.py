@@ -258,14 +258,14 @@ def _expand(source: Source, base: Path, own: Sequence[Path]) -> _Places:
             path = relative(place, root)
             if path is None:
                 raise ConfigError(f"sources.{source.name}: {place} is outside of root {root}")
-            alone = not is_pattern(pattern) and _name(place) == _name(pattern)
-            if not alone and escape(str(place)) != pattern and is_own(place, own):
+            is_one_file = not is_pattern(pattern) and _name(place) == _name(pattern)
+            if not is_one_file and escape(str(place)) != pattern and is_own(place, own):
                 continue
-            reason = _skip_reason(source, path, alone=alone, folder=_name(root))
+            reason = _skip_reason(source, path, is_one_file=is_one_file, folder=_name(root))
             if reason is None and folders.is_beside(place):
                 reason = SkipReason.BESIDE
             if reason is None:
-                _require_reader(source, place, alone=alone)
+                _require_reader(source, place, is_one_file=is_one_file)
                 _take(found, source, path, place)
             else:
                 found.skipped[path], found.passed[path] = reason, place
@@ -300,18 +300,18 @@ def _name(place: Place) -> str:
     return PurePosixPath(str(place)).name
 
 
-def _skip_reason(source: Source, path: str, *, alone: bool, folder: str) -> SkipReason | None:
+def _skip_reason(source: Source, path: str, *, is_one_file: bool, folder: str) -> SkipReason | None:
     """Say why a file is not read, or None if it is.
 
     Args:
         source: its source.
         path: below the root.
-        alone: `paths` name this very file, so it is meant.
+        is_one_file: `paths` name this very file, so it is meant.
         folder: name of the root.
     """
     if any(glob_matches(path, glob) for glob in source.exclude):
         return SkipReason.EXCLUDED
-    if alone:
+    if is_one_file:
         return None
     if is_hidden(f"{folder}/{path}"):
         return SkipReason.HIDDEN
@@ -350,7 +350,7 @@ def _is_data(folder: Place, *, key: str) -> bool:
     return is_dataset_folder(folder)
 
 
-def _require_reader(source: Source, place: Place, *, alone: bool) -> None:
+def _require_reader(source: Source, place: Place, *, is_one_file: bool) -> None:
     """Refuse a file that nothing reads, or that lacks what its source takes."""
     name = str(place)
     reader = reader_of(name, source.text_split)
@@ -361,7 +361,7 @@ def _require_reader(source: Source, place: Place, *, alone: bool) -> None:
             f"set skip_unknown = true, which leaves out all such files and counts them, or"
             f" exclude = [{glob!r}]"
         )
-        if alone:
+        if is_one_file:
             way = "remove it from paths, or give it the ending of what it holds"
         raise ConfigError(
             f"sources.{source.name}.paths: {name}: no reader knows this file; {way}. Files are read by"

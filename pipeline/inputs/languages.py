@@ -187,14 +187,14 @@ def _records(path: Path) -> Iterator[tuple[str, str]]:
 
 def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield texts by language, as many together as are quick to count; blank ones are left out."""
-    held: defaultdict[str, list[str]] = defaultdict(list)
+    batches: defaultdict[str, list[str]] = defaultdict(list)
     size = 0
     for language, text in texts:
         clean = clean_text(text)
         if clean.strip():
-            held[language].append(clean)
+            batches[language].append(clean)
             size += len(clean)
         if size >= _BATCH:
-            yield from held.items()
-            held, size = defaultdict(list), 0
-    yield from held.items()
+            yield from batches.items()
+            batches, size = defaultdict(list), 0
+    yield from batches.items()

@@ -18,7 +18,7 @@ from stages.errors import ConfigError, DataError, FormatError
 from stages.tokenizer.existing import describe
 from stages.tokenizer.parity import ParallelTexts, parallel_texts, require_reference
 from stages.tokenizer.recognised import RecognisedFile, tokenizer_file
-from stages.tokenizer.roles import Described
+from stages.tokenizer.roles import TokenizerDescription
 
 _KEY = "tokenizer.fairness"
 _PARALLEL = f"{_KEY}.parallel ="
@@ -82,7 +82,7 @@ def read_others(fairness: FairnessSection) -> Mapping[str, Callable[[], bytes]]:
     }
 
 
-def describe_other(data: bytes, name: str) -> tuple[RecognisedFile, Described]:
+def describe_other(data: bytes, name: str) -> tuple[RecognisedFile, TokenizerDescription]:
     """Return another tokenizer's file as it is opened, and what it says of itself.
 
     Raises:

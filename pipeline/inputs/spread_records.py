@@ -54,7 +54,7 @@ def spread_records(
     def paced(number: int) -> bool:
         return math.ceil((number + 1) * pace) > math.ceil(number * pace)
 
-    yield from _pieces(file, file.reader, opened, limit, drawn=paced, spread=spread)
+    yield from _spread_lines(file, file.reader, opened, limit, drawn=paced, spread=spread)
 
 
 def chance_records(file: FoundFile, opened: BinaryIO, limit: int, *, share: float) -> Iterator[Record]:
@@ -75,7 +75,7 @@ def chance_records(file: FoundFile, opened: BinaryIO, limit: int, *, share: floa
         rows = _rows(file, file.reader, opened, limit, share=1.0, order=range)
         yield from (record for number, (_, record) in enumerate(rows) if drawn(number))
     else:
-        pieces = _pieces(file, file.reader, opened, limit, drawn=drawn, spread=math.inf)
+        pieces = _spread_lines(file, file.reader, opened, limit, drawn=drawn, spread=math.inf)
         yield from (record for _, record in pieces)
 
 
@@ -106,7 +106,7 @@ def _apart(count: int) -> list[int]:
     return sorted(range(count), key=lambda number: f"{number:0{bits}b}"[::-1])
 
 
-def _pieces(
+def _spread_lines(
     file: FoundFile,
     reader: StreamReader,
     opened: BinaryIO,
@@ -140,12 +140,12 @@ def _pieces(
     stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
     begin = taken = 0
     with reading_content(file.label):
-        pieces = stream.pieces(counted(chunks))
-        for number, piece in enumerate(piece for piece in pieces if piece.noticed is None):
-            until = share_until(piece.end)
+        lines = stream.lines(counted(chunks))
+        for number, line in enumerate(line for line in lines if line.noticed is None):
+            until = share_until(line.end)
             if drawn(number):
-                taken += piece.end - begin
-                yield until * taken / piece.end, stream.parse(piece, columns)
-            begin = piece.end
+                taken += line.end - begin
+                yield until * taken / line.end, stream.parse(line, columns)
+            begin = line.end
             if until >= spread:
                 return

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.dataset import Dataset
-from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.tokenizer.adopt import AdoptedTokenizer
 from pipeline.steps.tokenizer.chats import chat_loss, spelled_out, with_markup
 from pipeline.steps.tokenizer.load import FOLDER
 from pipeline.system.regular_files import read_regular
@@ -95,7 +95,7 @@ def _require_file(key: str, kind: str | None) -> None:
         raise ConfigError(f"{key}: is {kind}, not a file; name a regular file")
 
 
-def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
+def find_tokenizer(file: RunFile, base: Path) -> AdoptedTokenizer | None:
     """Return the tokenizer that a run file names, or None if the run trains one.
 
     Raises:
@@ -107,10 +107,10 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     key, tiktoken = f"tokenizer.path = {file.tokenizer.path!r}", file.tokenizer.tiktoken
     path, content = read_tokenizer_file(base / file.tokenizer.path, key, base=base, tiktoken=tiktoken)
     kind, data = content.kind, content.data
-    described = describe(data, kind, name=key)
-    found = find_roles(described, file.tokenizer.special, name=path.name)
-    framed = framed_roles(described, found, file.framing, name=path.name)
-    roles = _with_padding(file, with_markup(file, described, framed))
+    description = describe(data, kind, name=key)
+    found = find_roles(description, file.tokenizer.special, name=path.name)
+    framed = framed_roles(description, found, file.framing, name=path.name)
+    roles = _with_padding(file, with_markup(file, description, framed))
     for dataset in file.datasets:
         seq_len = file.packing_of(dataset).seq_len
         _require(dataset, roles, file.framing, seq_len=seq_len, name=path.name)
@@ -130,20 +130,20 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
             " not to the cleaned one"
         )
     digest = hashlib.sha256(data).hexdigest()
-    names = {number: piece for piece, number in described.pieces.items()}
-    misfit = chat_loss(file, described.marks, roles.ids, names) if "eos" in roles.ids else None
+    names = {number: piece for piece, number in description.pieces.items()}
+    misfit = chat_loss(file, description.marks, roles.ids, names) if "eos" in roles.ids else None
     offer = (
-        None if file.framing != Framing() or not _may_begin(file) else framing_offer(described, found)
+        None if file.framing != Framing() or not _may_begin(file) else framing_offer(description, found)
     )
-    return Adoption(
+    return AdoptedTokenizer(
         path=path.resolve(),
         sha256=digest,
         kind=kind,
         special_ids=roles.ids,
-        vocab_size=described.size,
+        vocab_size=description.size,
         loss=loss,
         chat_loss=misfit,
-        spelled_out=spelled_out(file, described, roles),
+        spelled_out=spelled_out(file, description, roles),
         places=MarkupEncoder(tokenizer).varies,
         offer=None if offer is None else f"{key}: {offer}",
         tiktoken=tiktoken,

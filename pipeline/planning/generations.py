@@ -27,7 +27,7 @@ from pipeline.steps.kept_plan import KeptStep
 from pipeline.steps.mix.choose import MIX_NAME, MixRecord, tokens_by_source
 from pipeline.steps.mix.rules import EARLIER
 from pipeline.steps.run_folder import RunFolder
-from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.tokenizer.adopt import AdoptedTokenizer
 from pipeline.steps.tokenizer.load import model_key, special_ids_of, spelled_out_of, tokenizer_of
 from pipeline.steps.tokenizer.step import TOKENIZER
 from stages.errors import ConfigError
@@ -180,7 +180,7 @@ def derived_seed(seed: int, generation: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def tokenizer_of_first(first: Path) -> Adoption:
+def tokenizer_of_first(first: Path) -> AdoptedTokenizer:
     """Return the tokenizer of generation 0, as later ones take it, with what was found out of its file.
 
     Raises:
@@ -190,7 +190,7 @@ def tokenizer_of_first(first: Path) -> Adoption:
     commit = RunFolder(first).commit(TOKENIZER.name)
     if commit is None:
         raise ConfigError(f"{first}: its tokenizer is not done; finish that run first")
-    return Adoption(
+    return AdoptedTokenizer(
         path=(first / key).resolve(),
         sha256=digest_file(first / key).sha256,
         kind=TokenizerKind(Path(key).name),

@@ -27,7 +27,7 @@ from pipeline.steps.replayed_runs import ReplayedRun
 from pipeline.steps.step import Records, Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenize.step import PLACES
-from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.tokenizer.adopt import AdoptedTokenizer
 from stages.config import canonical_json
 from stages.errors import ConfigError, FormatError
 from stages.tokenizer.existing import TokenizerKind
@@ -56,14 +56,14 @@ class StepStatus:
     why: str = ""
     replaced: str | None = None
     """What `--replace` does to a folder with later generations, if the step is stale."""
-    told: str | None = None
+    plan_line: str | None = None
     """What it is to make, and what came of that once it is done."""
 
 
 def plan_steps(
     run: RunFile,
     files: Sequence[InputFile],
-    adopted: Adoption | None = None,
+    adopted: AdoptedTokenizer | None = None,
     *,
     earlier: tuple[EarlierRun, ...] = (),
 ) -> list[StepPlan]:
@@ -137,7 +137,7 @@ def scope_again(run: RunFile, kept: KeptPlan, *, generation: int = 0) -> Scope:
         if run.tokenizer.path is not None:
             ((kind, what),) = steps["tokenizer"].config["tokenizer"].items()
             found = what["sha256"], TokenizerKind(kind), what["special_ids"]
-            adopted = Adoption(
+            adopted = AdoptedTokenizer(
                 Path(run.tokenizer.path),
                 *found,
                 vocab_size=0,
@@ -179,19 +179,19 @@ def status_of(
         commits: what is there.
         before: the steps of the last run in this folder, to say what changed.
     """
-    return [_with_told(_status(step, commits, before.get(step.name)), commits) for step in steps]
+    return [_with_plan_line(_status(step, commits, before.get(step.name)), commits) for step in steps]
 
 
-def _with_told(status: StepStatus, commits: Commits) -> StepStatus:
+def _with_plan_line(status: StepStatus, commits: Commits) -> StepStatus:
     """Return a status with what people are told of the step."""
     step, plan, record = step_of(status.step.name), status.step, None
-    if step.told is None:
+    if step.plan_line is None:
         return status
     if status.state is State.DONE:
         whole = commits.get(plan.name, STEP_COMMIT, plan.fingerprint)
         record = None if whole is None else whole.read(step.record)
-    said = step.told(plan.config, record)
-    return replace(status, told=None if said is None else f"{plan.name}: {said}")
+    said = step.plan_line(plan.config, record)
+    return replace(status, plan_line=None if said is None else f"{plan.name}: {said}")
 
 
 def _status(step: StepPlan, commits: Commits, before: KeptStep | None) -> StepStatus:

@@ -24,7 +24,7 @@ from pipeline.steps.selection import DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
 from pipeline.steps.tokenize.step import TOKENIZE
-from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.tokenizer.adopt import AdoptedTokenizer
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
 from pipeline.steps.units import units_of
 from stages.errors import ConfigError, DataError
@@ -36,7 +36,7 @@ _STORED = ("eos", BEGIN)
 
 
 def find_replays(
-    file: RunFile, base: Path, *, output: Path, adopted: Adoption | None, anew: bool = False
+    file: RunFile, base: Path, *, output: Path, adopted: AdoptedTokenizer | None, anew: bool = False
 ) -> tuple[ReplayedRun, ...]:
     """Return the runs whose documents a run replays, each generation of a folder as a run.
 
@@ -185,7 +185,7 @@ def _opened(folder: Path, source: str, number: int, label: str) -> ReplayedRun:
     )
 
 
-def _require_fit(file: RunFile, runs: Sequence[ReplayedRun], adopted: Adoption) -> None:
+def _require_fit(file: RunFile, runs: Sequence[ReplayedRun], adopted: AdoptedTokenizer) -> None:
     """Refuse runs whose ids mean something else here, or whose documents no dataset can be made of.
 
     Raises:

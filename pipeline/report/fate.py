@@ -80,11 +80,11 @@ def _found(folder: Path, name: str) -> Iterator[FateContent]:
         parts = inside.split("/")
         own = parts[2:] if parts[0] == GENERATIONS else parts
         if path.suffix == ".parquet":
-            for what, said in _told(path, own, name):
+            for what, said in _facts(path, own, name):
                 yield {"what": what, "said": said, "file": inside}
 
 
-def _told(path: Path, parts: list[str], name: str) -> Iterator[tuple[str, str]]:
+def _facts(path: Path, parts: list[str], name: str) -> Iterator[tuple[str, str]]:
     """Yield what a table says of a document.
 
     Args:

@@ -39,7 +39,7 @@ class Made(Part):
     """Those that differ from the defaults, as --set takes them; sources by their names."""
 
 
-class _Logged(BaseModel):
+class _LogLine(BaseModel):
     event: str
     attempt: str
     step: str | None = None
@@ -70,10 +70,10 @@ def made_of(file: RunFile, output: Path) -> Made:
     )
 
 
-def _events(output: Path) -> Iterator[_Logged]:
+def _events(output: Path) -> Iterator[_LogLine]:
     for line in read_log(output):
         try:
-            yield _Logged.model_validate(line)
+            yield _LogLine.model_validate(line)
         except ValidationError:  # a log is for people: what is damaged is left out
             continue
 

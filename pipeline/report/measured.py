@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.report.part import Part
-from stages.dedup.compared import compared_sets, compared_signatures
+from stages.dedup.compared_texts import compared_sets, compared_signatures
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_keys, band_shape
 from stages.seeding import philox4x32

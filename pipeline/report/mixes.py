@@ -268,8 +268,8 @@ def mix_lines(report: Report) -> Iterator[str]:
 
 def mix_line(name: str, mix: MixAudit) -> str:
     """Return the mix of a dataset in a line."""
-    told = ", ".join(f"{one.source} {_told(one.share, one.share_asked)}" for one in mix.sources)
-    line = f"mix of {name}: {told}; {mix.tokens:,} tokens"
+    shares = ", ".join(f"{one.source} {_share_line(one.share, one.share_asked)}" for one in mix.sources)
+    line = f"mix of {name}: {shares}; {mix.tokens:,} tokens"
     if mix.total_asked is not None:
         line += f" (asked {mix.total_asked:,})"
     windows = mix.windows
@@ -280,18 +280,18 @@ def mix_line(name: str, mix: MixAudit) -> str:
     return f"{line}; FAIL: {', '.join(failed)}" if failed else line
 
 
-def _told(share: float, asked: float | None) -> str:
+def _share_line(share: float, asked: float | None) -> str:
     return f"{share:.2%}" if asked is None else f"{share:.2%} (asked {asked:.2%})"
 
 
 def whole_line(name: str, whole: WholeDataset) -> str:
     """Return a dataset over all its generations in a line."""
-    told = ", ".join(f"{source} {_told_whole(own)}" for source, own in whole.sources.items())
+    shares = ", ".join(f"{source} {_share_of_whole(own)}" for source, own in whole.sources.items())
     generations = f"{whole.generations:,} generation{'s' if whole.generations != 1 else ''}"
-    return f"{name} over {generations}: {told}; {whole.tokens:,} tokens"
+    return f"{name} over {generations}: {shares}; {whole.tokens:,} tokens"
 
 
-def _told_whole(own: WholeSource) -> str:
+def _share_of_whole(own: WholeSource) -> str:
     """Return the share of a source over all generations, what was asked, and that of the last one."""
     said = [] if own.share_asked is None else [f"asked {own.share_asked:.2%}"]
     if own.share_last is not None:

@@ -59,7 +59,7 @@ class _Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class DocumentsOfRows:
     """What the rows of a shard say of each of its documents, (D,) each."""
 
     tokens: NDArray[np.int64]
@@ -92,7 +92,7 @@ def packing_of(output: Path, datasets: Mapping[str, SplitTotals]) -> dict[str, d
     }
 
 
-def keep_counts(output: Path) -> None:
+def write_counts(output: Path) -> None:
     """Keep what a report says of each split beside it, before the report is removed."""
     if known := _known(output):
         content = {name: split.model_dump(mode="json") for name, split in known.items()}
@@ -164,9 +164,9 @@ def _add_shard(
     mapped = map_shard(folder, shard, manifest)
     segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
     rows = SegmentedRows(mapped.columns["input_ids"], segments)
-    broken = check_segments(rows, documents=shard.documents) if len(segments["doc"]) else []
-    if broken:
-        raise FormatError(f"{folder / shard.path}: {broken[0].message}")
+    faults = check_segments(rows, documents=shard.documents) if len(segments["doc"]) else []
+    if faults:
+        raise FormatError(f"{folder / shard.path}: {faults[0].message}")
     own = {name: np.asarray(part, np.int64) for name, part in mapped.own_segments.items()}
     mask, first = mapped.columns.get(LOSS_MASK), 0
     counted = count_documents(rows, shard.documents, own, loss_mask=mask)
@@ -190,7 +190,7 @@ def count_documents(
     own: Mapping[str, NDArray[np.int64]] | None = None,
     *,
     loss_mask: NDArray[np.integer] | None = None,
-) -> Counted:
+) -> DocumentsOfRows:
     """Return tokens, padding and what lies behind cuts of each document of a shard, and its losses.
 
     Args:
@@ -216,7 +216,7 @@ def count_documents(
         np.bincount(doc, of, minlength=documents)
         for of in (length, length * share, length * away, losses, silent)
     )
-    return Counted(
+    return DocumentsOfRows(
         inside.astype(np.int64),
         padding.astype(np.float64),
         behind.astype(np.int64),
@@ -244,7 +244,7 @@ def _count_losses(rows: SegmentedRows, loss_mask: NDArray[np.integer]) -> NDArra
 def _add_table(
     by: dict[str, _Sums],
     names: pa.ChunkedArray,
-    counted: Counted,
+    counted: DocumentsOfRows,
     part: slice,
     stored: NDArray[np.int64],
 ) -> None:

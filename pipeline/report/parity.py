@@ -76,8 +76,8 @@ def _row(
         f'<path d="M{min(places.values()):.1f},{y}H{max(places.values()):.1f}" stroke="#bbb"/>',
     ]
     for number, name in enumerate(names):
-        told = f"{name}, {language}: {rates[name]['parity']:.2f}"
-        parts.append(_mark(number, places[name], y, told))
+        label = f"{name}, {language}: {rates[name]['parity']:.2f}"
+        parts.append(_mark(number, places[name], y, label))
     return parts
 
 
@@ -95,11 +95,11 @@ def _legend(names: Sequence[str]) -> tuple[list[str], int]:
     return parts, y + _LEGEND - _TOP
 
 
-def _mark(number: int, x: float, y: int, told: str) -> str:
+def _mark(number: int, x: float, y: int, label: str) -> str:
     shape, color = _SHAPES[number % len(_SHAPES)], _COLORS[number % len(_COLORS)]
     return (
         f'<path transform="translate({x:.1f},{y})" d="{shape}" fill="{color}" fill-opacity="0.85">'
-        f"<title>{_said(told)}</title></path>"
+        f"<title>{_said(label)}</title></path>"
     )
 
 

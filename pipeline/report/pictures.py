@@ -76,8 +76,8 @@ def similarity_bars(found: Similarity) -> Markup:
         names += ["chance of comparison", "threshold"]
         for point in found.measured:
             at = point.similarity, point.compared * most
-            told = f"{point.pairs} pairs: {point.compared:.0%} compared"
-            parts += plot.mark(1, at, (0.0, 0.0), told)
+            label = f"{point.pairs} pairs: {point.compared:.0%} compared"
+            parts += plot.mark(1, at, (0.0, 0.0), label)
     return Markup(plot.svg([*parts, *plot.legend(names)]))  # noqa: S704  # its texts are escaped
 
 
@@ -321,21 +321,21 @@ def _promised(source: AuditedSource, total: int) -> float:
     return source.planned_tokens / total if asked is None else asked
 
 
-def _open(height: int, told: str) -> str:
+def _open(height: int, label: str) -> str:
     size = f'viewBox="0 0 {_MIX_WIDTH} {height}" width="{_MIX_WIDTH}" height="{height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{_plain(told)}">'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{_plain(label)}">'
 
 
-def _legend(told: str, color: str, shift: int) -> str:
+def _legend(label: str, color: str, shift: int) -> str:
     x = _LEFT + shift
     return (
         f'<path d="M{x},8h10v10h-10z" fill="{color}" stroke="var(--dim)" stroke-width="0.5"/>'
-        f"{_text(x + 16, 17, told)}"
+        f"{_text(x + 16, 17, label)}"
     )
 
 
-def _text(x: float, y: float, told: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_plain(told)}</text>'
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_plain(text)}</text>'
 
 
 def _name(x: float, y: float, source: str) -> str:

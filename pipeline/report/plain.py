@@ -68,7 +68,7 @@ class PlainConsole:
         """Print a table, or a text whose parts were made printable."""
         width = self._console.width
         if isinstance(what, Table):
-            _keep_words_whole(what)
+            _never_cut_words(what)
             size = self._measure(what)
             self._console.width = max(width, size.minimum if self._is_bounded else size.maximum)
         with printing():
@@ -130,7 +130,7 @@ def markdown_text(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(printable(text).split()))
 
 
-def _keep_words_whole(table: Table) -> None:
+def _never_cut_words(table: Table) -> None:
     """Let no column be narrower than its longest word: if all are too wide, the terminal wraps lines."""
     for column in table.columns:
         cells = [str(cell) for cell in (column.header, *column.cells)]

@@ -98,7 +98,7 @@ class Plot:
         path = "M" + "L".join(f"{left:.1f},{top:.1f}" for left, top in around)
         return f'<path class="band c{number % len(_LIGHT)}" d="{path}Z"/>'
 
-    def mark(self, number: int, point: Point, spread: Point, told: str) -> list[str]:
+    def mark(self, number: int, point: Point, spread: Point, label: str) -> list[str]:
         """Return a mark with its spread to all four sides."""
         colour = f"c{number % len(_LIGHT)}"
         (left, top), (across, up) = self.at(point), spread
@@ -109,7 +109,7 @@ class Plot:
             f'<path class="line {colour}" d="{bars}"/>',
             (
                 f'<circle class="mark {colour}" cx="{left:.1f}" cy="{top:.1f}" r="5">'
-                f"<title>{escape(printable(told))}</title></circle>"
+                f"<title>{escape(printable(label))}</title></circle>"
             ),
         ]
 

@@ -13,7 +13,7 @@ from pipeline.report.fairness import fairness_of
 from pipeline.report.flow import shown_place
 from pipeline.report.made import made_of
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
-from pipeline.report.packing import COUNTS, REPORT, keep_counts, packing_of, silent_sources
+from pipeline.report.packing import COUNTS, REPORT, packing_of, silent_sources, write_counts
 from pipeline.report.page import render_page
 from pipeline.report.report import DocumentCounts, Fairness, LanguageRow, Report, RunReport, SplitTotals
 from pipeline.report.shown_rows import first_rows
@@ -40,7 +40,7 @@ from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import VerificationError
 from stages.ledger import Flow, Tally
-from stages.reading.noticed import said_of_notice
+from stages.reading.notices import said_of_notice
 from stages.tokenizer.normalization import normalization_loss
 
 
@@ -83,7 +83,7 @@ def write_report(
 
 def remove_report(output: Path) -> None:
     """Remove the report of a run that is about to change; what was counted of its rows is kept apart."""
-    keep_counts(output)
+    write_counts(output)
     for name in (
         "report.json",
         "index.html",

@@ -61,7 +61,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             status.why,
         )
     console.show(table)
-    for line in (status.told for status in steps if status.told):
+    for line in (status.plan_line for status in steps if status.plan_line):
         console.line(line)
     for warning in (status.step.warning for status in steps if status.step.warning):
         console.line()
@@ -81,7 +81,7 @@ def _planned(status: StepStatus) -> JsonObject:
         "units_committed": status.commits,
         "why": status.why,
         "warning": status.step.warning,
-        "told": status.told,
+        "told": status.plan_line,
         "replaced": status.replaced,
         "reads": list(status.step.inputs),
         "fingerprint": status.step.fingerprint or None,

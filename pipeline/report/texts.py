@@ -169,8 +169,8 @@ def _lengths_of(counts: NDArray[np.int64], longest: int) -> Lengths:
         part = slice(least, most + 1)
         here = int(counts[part].sum())
         if here or bins:
-            held = int(tokens[part].sum())
-            bins.append(LengthBin(least=least, most=most, documents=here, tokens=held))
+            bin_tokens = int(tokens[part].sum())
+            bins.append(LengthBin(least=least, most=most, documents=here, tokens=bin_tokens))
         least, most = most + 1, most * 2
     while bins and not bins[-1].documents:
         bins.pop()

@@ -227,7 +227,7 @@ class RunFile(Config):
 
     @model_validator(mode="after")
     def _sections_are_there(self) -> "RunFile":
-        held = [len(source.text_columns) + bool(source.chat) for source in self.file_sources]
+        sections = [len(source.text_columns) + bool(source.chat) for source in self.file_sources]
         chats = [source.name for source in self.sources if source.chat]
         for dataset in self.datasets:
             wanted = dataset.traits.sections
@@ -237,7 +237,7 @@ class RunFile(Config):
                     f" and source {chats[0]!r} has dialogues, whose turns belong together; make it in a"
                     " run without this source"
                 )
-            fits = any(count > 1 if wanted < 0 else count == wanted for count in held)
+            fits = any(count > 1 if wanted < 0 else count == wanted for count in sections)
             if wanted and not fits and dataset.traits.loss_mask:
                 raise ValueError(
                     f'dataset {dataset.name!r}: loss = "targets" has a loss on targets alone, and no'

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import what_must_be
-from pipeline.run_file.fingerprints import Some
+from pipeline.run_file.fingerprints import SomeSettings
 from pipeline.run_file.source import Source
 from pipeline.system.regular_files import read_regular
 from stages.chat.config import JINJA, ChatConfig
@@ -66,7 +66,10 @@ def decisive_filters(filters: Sequence[FilterConfig], source: str | None = None)
         source: leaves out those that do not look at the documents of one source.
     """
     return {
-        str(number): {"version": filter_of(one).version, "settings": Some(one, _decisive(one, source))}
+        str(number): {
+            "version": filter_of(one).version,
+            "settings": SomeSettings(one, _decisive(one, source)),
+        }
         for number, one in enumerate(filters)
         if source is None or one.sources is None or source in one.sources
     }

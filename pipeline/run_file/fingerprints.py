@@ -14,7 +14,7 @@ from stages.config import Config, canonical_json, changed_settings
 
 
 @dataclass(frozen=True)
-class Some:
+class SomeSettings:
     """Some settings of a config."""
 
     config: Config
@@ -23,7 +23,7 @@ class Some:
 
 def full_settings(value: object) -> object:
     """Return what the run file says, defaults and all: for people, and to tell what changed."""
-    if isinstance(value, Some):
+    if isinstance(value, SomeSettings):
         return value.config.model_dump(mode="json", include=set(value.names))
     if isinstance(value, Config):
         return value.model_dump(mode="json")
@@ -36,7 +36,7 @@ def full_settings(value: object) -> object:
 
 def decisive(value: object) -> Any:
     """Return what enters a fingerprint: of configs the settings that differ from their defaults."""
-    if isinstance(value, Some):
+    if isinstance(value, SomeSettings):
         changed = changed_settings(value.config)
         return {key: changed[key] for key in value.names if key in changed}
     if isinstance(value, Config):

@@ -142,7 +142,7 @@ def _by_name(tables: list[Any]) -> dict[str, dict[str, Any]]:
     return {str(table["name"]): table for table in tables if isinstance(table, dict) and "name" in table}
 
 
-class _Explained(GenerateJsonSchema):
+class _ExplainedSchema(GenerateJsonSchema):
     """Says of each setting what it is for."""
 
     def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
@@ -156,4 +156,4 @@ class _Explained(GenerateJsonSchema):
 
 def run_file_schema() -> dict[str, Any]:
     """Return the schema."""
-    return RunFile.model_json_schema(schema_generator=_Explained)
+    return RunFile.model_json_schema(schema_generator=_ExplainedSchema)

@@ -32,7 +32,7 @@ from stages.store.folders import entries, walk
 _NAMED = 3
 
 
-def settle_damage(execution: Execution, plan: Mapping[str, StepPlan], *, replace: bool) -> None:
+def handle_damage(execution: Execution, plan: Mapping[str, StepPlan], *, replace: bool) -> None:
     """Refuse damaged files, or forget their commits and those of all steps that depend on them.
 
     Args:

@@ -22,7 +22,7 @@ from stages.store.digests import FileDigest
 
 
 @dataclass(frozen=True)
-class Read:
+class FilesRead:
     """Files of another run that steps of this one read."""
 
     name: str
@@ -69,12 +69,12 @@ def checks_of_other_runs(
         yield StepRun(read.name, execution.needs[own.name], work)
 
 
-def _of_earlier(runs: Mapping[str, StepRun], earlier: Sequence[EarlierRun]) -> Iterator[Read]:
+def _of_earlier(runs: Mapping[str, StepRun], earlier: Sequence[EarlierRun]) -> Iterator[FilesRead]:
     for step in STEPS:  # as the earlier runs have them
         readers = [run for name, run in runs.items() if step.name in step_of(name).earlier]
         for number, one in enumerate(earlier):
             name, begin = f"earlier-{number}-{step.name}", f"dedup.against: {one.label}"
-            yield Read(name, begin, one.folder, step.name, readers)
+            yield FilesRead(name, begin, one.folder, step.name, readers)
 
 
 def _of_replayed(
@@ -82,12 +82,12 @@ def _of_replayed(
     replayed: Sequence[ReplayedRun],
     plan: Mapping[str, StepPlan],
     execution: Execution,
-) -> Iterator[Read]:
+) -> Iterator[FilesRead]:
     readers = [run for run in runs.values() if TOKENIZE.name in step_of(run.name).replayed]
     for number, one in enumerate(replayed):
         borrowed = _borrowed(one, plan, execution) if readers else {}
         begin = f"sources.{one.source}.run: {one.label}"
-        yield Read(f"replayed-{number}", begin, one.folder, TOKENIZE.name, readers, borrowed)
+        yield FilesRead(f"replayed-{number}", begin, one.folder, TOKENIZE.name, readers, borrowed)
 
 
 def _borrowed(

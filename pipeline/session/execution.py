@@ -21,7 +21,7 @@ from pipeline.state.journal import Journal, end_last_line, read_lock, run_lock
 from pipeline.state.ledger import ledger_key, write_flows
 from pipeline.state.read_only import ReadOnlyCommits
 from pipeline.state.storage import LocalStorage, new_attempt, sweep
-from pipeline.steps.held import HeldRecord, compare_files, held_files
+from pipeline.steps.changed_files import ChangedFilesRecord, compare_files, files_to_check
 from pipeline.steps.records import StepRecord
 from pipeline.steps.step import StepPlan
 from pipeline.system.disk_faults import disk_faults
@@ -88,7 +88,7 @@ class Execution:
         """Return the commit of a task, if it is done."""
         return self.commits.get(task.step, task.unit, task.fingerprint)
 
-    def keep(self, task: Task, outcome: Outcome) -> Commit:
+    def commit(self, task: Task, outcome: Outcome) -> Commit:
         """Commit what a task made, and log what that took."""
         commit = self.commits.put(task.step, task.unit, task.fingerprint, outcome)
         metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
@@ -238,11 +238,11 @@ def comparison(
     """
 
     def take(_: Task, outcome: Outcome) -> None:
-        changed.update(HeldRecord.model_validate(outcome.record).changed)
+        changed.update(ChangedFilesRecord.model_validate(outcome.record).changed)
 
     tasks = [
         Task(step.name, f"{name}-{number:05d}", compare_files, part, step.fingerprint)
-        for number, part in enumerate(held_files(files, folder=folder))
+        for number, part in enumerate(files_to_check(files, folder=folder))
     ]
     return Phase("compare files", tasks, take=take)
 
@@ -288,7 +288,7 @@ def open_execution(
         root = output.resolve()
         commits = Commits(LocalStorage(root)) if own is None else ReadOnlyCommits(root, own)
         watch = new_watch(resources, progress.note)
-        progress.watch_memory(lambda: watch.held, resources.memory)
+        progress.watch_memory(lambda: watch.memory, resources.memory)
         execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
         try:
             with watch:
@@ -304,5 +304,5 @@ def open_execution(
                 execution.close()
                 sweep(written)
                 with suppress(OSError):  # a full disk has ended the run, and that is told
-                    progress.keep_metrics(running=False)
+                    progress.write_metrics(running=False)
         journal.log("stop")

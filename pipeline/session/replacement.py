@@ -149,8 +149,8 @@ def deleted_generations(output: Path) -> str | None:
     first, last = folders[0].name, folders[-1].name
     one = first == last
     which = f"generation {first}" if one else f"generations {first} to {last}"
-    held = f"{documents:,} documents, {datasets:,} {'dataset' if datasets == 1 else 'datasets'}"
-    return f"{which} ({held}) {'is' if one else 'are'} deleted and all files become one run"
+    contents = f"{documents:,} documents, {datasets:,} {'dataset' if datasets == 1 else 'datasets'}"
+    return f"{which} ({contents}) {'is' if one else 'are'} deleted and all files become one run"
 
 
 def with_replacement(output: Path, statuses: Sequence[StepStatus]) -> list[StepStatus]:

@@ -14,8 +14,8 @@ from pipeline.planning.plan import steps_before
 from pipeline.session.earlier_files import checks_of_other_runs
 from pipeline.session.execution import Execution, comparison
 from pipeline.state.commit_object import Commit, way_out
-from pipeline.state.ledger import let_out, settle, settle_total
-from pipeline.steps.step import Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
+from pipeline.state.ledger import checked_flow, checked_total, let_out
+from pipeline.steps.step import Inputs, Job, Records, Result, Scope, Step, StepPlan, Work
 from pipeline.steps.table import STEPS
 from stages.errors import DataError
 from stages.ledger import Flow, Tally
@@ -78,12 +78,12 @@ class Runner:
         self.execution.commits.release(whole.step, step.passing)  # after a kill some may be left
         record = whole.read(step.record)
         self.records.put(step.name_for(scope), record)
-        told = step.recalled(record)
-        if told:
+        line = step.recalled(record)
+        if line:
             again = (
                 f"shardmill verify {self.execution.root} names what is wrong; --replace makes it again"
             )
-            self.execution.progress.note(f"{step.name_for(scope)} {told}; {again}")
+            self.execution.progress.note(f"{step.name_for(scope)} {line}; {again}")
 
     def _checks(self, runs: Mapping[str, StepRun]) -> Iterator[StepRun]:
         """Yield the checks of files of earlier sessions that steps read; the steps wait for them."""
@@ -116,29 +116,31 @@ class Runner:
             raise DataError(f"{self.execution.root / key}: {fault}; {way_out(step.name)}")
         self.execution.commits.mark_checked(step.name)
 
-    def _finish(self, step: Step[Any], plan: StepPlan, whole: Whole[Any]) -> None:
+    def _finish(self, step: Step[Any], plan: StepPlan, result: Result[Any]) -> None:
         """Settle a step in the ledger and commit it as a whole."""
-        record = whole.record
-        if whole.flows is not None:
-            total = self._settle(step.takes, plan.name, whole.flows)
+        record = result.record
+        if result.flows is not None:
+            total = self._checked_flow(step.takes, plan.name, result.flows)
             record = record.model_copy(update={"ledger": total})
         for warning in record.warnings:
             if warning != plan.warning:  # which was told when the step began
                 self.execution.progress.note(f"warning: {warning}")
-        if step.sole is not None:
-            self._clear(plan, step.sole)
-        self.execution.finish(plan, record, whole.flows, passing=step.passing)
+        if step.owned_folder is not None:
+            self._clear(plan, step.owned_folder)
+        self.execution.finish(plan, record, result.flows, passing=step.passing)
         self.records.put(plan.name, record)
 
-    def _settle(self, takes: Takes | None, name: str, flows: Mapping[str, Flow]) -> Flow:
+    def _checked_flow(self, takes: Inputs | None, name: str, flows: Mapping[str, Flow]) -> Flow:
         """Hold the flows of a step to each other, and to those of the step whose documents it takes."""
         if takes is None:
-            return settle(name, flows)
+            return checked_flow(name, flows)
         before = [let_out(self.execution.root, step) for step in takes.of(self.plan)]
         if takes.by_unit:
-            return settle(name, flows, before[0])
+            return checked_flow(name, flows, before[0])
         tallies = (tally for one in before for tally in one.values())
-        return settle_total(name, settle(name, flows), sum(tallies, start=Tally(bytes=0, tokens=0)))
+        return checked_total(
+            name, checked_flow(name, flows), sum(tallies, start=Tally(bytes=0, tokens=0))
+        )
 
     def _clear(self, plan: StepPlan, folder: str) -> None:
         """Remove from a folder of a step what none of its commits names."""

@@ -140,16 +140,16 @@ def _fingerprint(file: FoundFile, attempt: str) -> str:
 def _groups(files: Mapping[str, FoundFile]) -> list[dict[str, FoundFile]]:
     """Put files together that one task scans; tables first, since they may lack a column."""
     groups: list[dict[str, FoundFile]] = []
-    held = 0
+    group_bytes = 0
     for name, file in sorted(
         files.items(), key=lambda item: not isinstance(item[1].reader, TableReader)
     ):
         size = TASK_BYTES if file.status.size is None else file.status.size
-        if not groups or held + size > TASK_BYTES or len(groups[-1]) == TASK_FILES:
+        if not groups or group_bytes + size > TASK_BYTES or len(groups[-1]) == TASK_FILES:
             groups.append({})
-            held = 0
+            group_bytes = 0
         groups[-1][name] = file
-        held += size
+        group_bytes += size
     return groups
 
 
@@ -198,7 +198,7 @@ def _input_file(file: FoundFile, known: _Entry | ScannedFile) -> InputFile:
         file.place,
         scanned.size,
         scanned.digest,
-        slices=None if slices is None else tuple(Slice(*piece) for piece in slices),
+        slices=None if slices is None else tuple(Slice(*part) for part in slices),
         end=scanned.end,
         blocks=known.blocks if isinstance(known, _Entry) else Blocks("", "", 0, 0),
     )

@@ -34,7 +34,7 @@ from pipeline.run_file.filters import (
     resolve_chats,
     resolve_filters,
 )
-from pipeline.session.damage import settle_damage
+from pipeline.session.damage import handle_damage
 from pipeline.session.execution import Execution, open_execution
 from pipeline.session.replacement import (
     begin_replacement,
@@ -52,7 +52,7 @@ from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import PLAN, SCAN
 from pipeline.state.journal import STATUS, run_lock
 from pipeline.state.storage import make_folder
-from pipeline.steps.kept_plan import KeptStep, keep_plan
+from pipeline.steps.kept_plan import KeptStep, write_plan
 from pipeline.steps.run_folder import KEEPING, RunFolder
 from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
@@ -231,12 +231,12 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     if request.replace:
         remove_report(request.output)
     status = status_of(steps, execution.commits, before=before)
-    _settle_stale(request, execution, with_replacement(request.output, status))
-    settle_damage(execution, plan, replace=request.replace)
+    _handle_stale(request, execution, with_replacement(request.output, status))
+    handle_damage(execution, plan, replace=request.replace)
     if request.replace:
         _forget_taken_out(execution, plan)
     after = RunFolder(request.output).digest_before(scope.generation, KEEPING)
-    keep_plan(request.output, scope, steps, found.skipped, after=after)
+    write_plan(request.output, scope, steps, found.skipped, after=after)
     for line in (*labels(scope.earlier), *replay_lines(scope.replayed)):
         execution.progress.note(line)
     runner = Runner(scope, plan, execution)
@@ -254,7 +254,7 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     return write()
 
 
-def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[StepStatus]) -> None:
+def _handle_stale(request: RunRequest, execution: Execution, steps: Sequence[StepStatus]) -> None:
     """Refuse a folder that holds another run, or forget what must be made anew."""
     stale = [status for status in steps if status.state is State.STALE]
     if not stale:

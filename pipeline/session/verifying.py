@@ -104,7 +104,7 @@ def _verify_one(
             for name, step in planned_steps(scope):
                 if step.is_check:  # all before the first: no old verdict beside a new decode
                     execution.commits.drop(name)
-            with _findings_told(runner, audited):
+            with _findings_reported(runner, audited):
                 runner.do(plan)
                 report = write()
         execution.journal.status(outcome_of(report))
@@ -126,7 +126,7 @@ def _require_place(output: Path, address: str | None) -> None:
 
 
 @contextmanager
-def _findings_told(runner: Runner, audited: AuditReport) -> Iterator[None]:
+def _findings_reported(runner: Runner, audited: AuditReport) -> Iterator[None]:
     """Tell what was found, whatever a damaged file makes the other checks raise.
 
     A stop, a setting and a fault of the disk have causes of their own.

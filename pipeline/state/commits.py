@@ -49,7 +49,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Survey:
+class StepCommits:
     """What is there of a step."""
 
     commits: dict[str, Commit]
@@ -127,7 +127,7 @@ class Commits:
                 )
         for key in outcome.files:
             self.storage.publish(outcome.folder / key, key)
-        self.storage.settle(outcome.files.keys())
+        self.storage.sync_folders(outcome.files.keys())
         units = self._units(step, passing) if unit == STEP_COMMIT else {}
         commit = Commit(
             step=step,
@@ -163,7 +163,7 @@ class Commits:
         names = [path.name for path in entries(self.storage.path(COMMITS)) if path.is_dir()]
         return sorted(name for name in names if is_key(name))
 
-    def survey(self, step: str) -> Survey:
+    def survey(self, step: str) -> StepCommits:
         """Return what is committed of a step, and what of it is missing or damaged."""
         commits: dict[str, Commit] = {}
         damaged: dict[str, str] = {}
@@ -182,7 +182,7 @@ class Commits:
             units = commits[STEP_COMMIT].units
             named = {unit: damaged[unit] for unit in damaged if unit in units or unit == STEP_COMMIT}
             damaged = named | self._lost_units(step, commits)  # the rest is somebody's, and no commit
-        return Survey(commits, damaged)
+        return StepCommits(commits, damaged)
 
     def _lost_units(self, step: str, commits: dict[str, Commit]) -> dict[str, str]:
         """Take out the commits that are not those of the whole step; say what is wrong with each."""
@@ -280,7 +280,7 @@ class Commits:
         for key in there:
             self.storage.delete(key)
             self._seals.pop(key, None)
-        self.storage.settle(there)
+        self.storage.sync_folders(there)
 
     def units(self, step: str) -> list[str]:
         """Return the units that something is named after in a step's folder, sorted."""

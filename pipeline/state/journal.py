@@ -272,10 +272,10 @@ def read_lock(root: Path) -> Iterator[None]:
     Raises:
         Stopped: a run is at work in it.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # there is none, or this user may not open it
             descriptor = _open(root / LOCK, os.O_RDONLY)
-            file = held.enter_context(os.fdopen(descriptor, encoding="utf-8", errors="replace"))
+            file = stack.enter_context(os.fdopen(descriptor, encoding="utf-8", errors="replace"))
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError as error:

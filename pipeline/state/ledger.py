@@ -86,14 +86,16 @@ def let_out(root: Path, step: str) -> dict[str, Tally]:
     return {unit: flow.output for unit, flow in read_flows(root, step).items()}
 
 
-def settle(step: str, flows: Mapping[str, Flow], before: Mapping[str, Tally] | None = None) -> Flow:
+def checked_flow(
+    step: str, flows: Mapping[str, Flow], before: Mapping[str, Tally] | None = None
+) -> Flow:
     """Check that the flows of a step's units add up, and return their sum.
 
     Args:
         step: for messages.
         flows: of each unit.
         before: what the step before let out of each unit; None where no step came before, or where its
-            units are others: then compare totals with `settle_total`.
+            units are others: then compare totals with `checked_total`.
 
     Raises:
         VerificationError: documents, bytes, tokens or rows are lost, repeated or exchanged.
@@ -105,7 +107,7 @@ def settle(step: str, flows: Mapping[str, Flow], before: Mapping[str, Tally] | N
     return total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
 
 
-def settle_total(step: str, total: Flow, before: Tally) -> Flow:
+def checked_total(step: str, total: Flow, before: Tally) -> Flow:
     """Check that all that came into a step is what the step before let out, and return the flow.
 
     Raises:

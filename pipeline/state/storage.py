@@ -122,7 +122,7 @@ class LocalStorage:
             )
         os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
 
-    def settle(self, keys: Collection[str]) -> None:
+    def sync_folders(self, keys: Collection[str]) -> None:
         """Bring the folders of some keys to the disk."""
         for folder in {self.path(key).parent for key in keys}:
             sync_path(folder)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stages.columns import CUT_RANGES, utf8_of
 from stages.errors import FormatError, is_of_the_system
-from stages.ragged import Ragged, runs
+from stages.ragged import Ragged, ranges_of
 from stages.store.ranges import copy_ranges
 
 
@@ -109,6 +109,6 @@ def _apart(starts: Ragged, ends: Ragged) -> bool:
     """Say whether the ranges of each document ascend and are apart."""
     if not len(starts.values):
         return True
-    inner = runs(starts.ptr[:-1] + 1, np.diff(starts.ptr) - 1)  # all but the first of each document
+    inner = ranges_of(starts.ptr[:-1] + 1, np.diff(starts.ptr) - 1)  # all but the first of each document
     ascending = (starts.values < ends.values).all() and starts.values.min() >= 0
     return bool(ascending and (starts.values[inner] > ends.values[inner - 1]).all())

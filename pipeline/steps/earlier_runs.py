@@ -159,15 +159,15 @@ def removed_before(
     path = workspace.path(f"{run.folder}/dedup/removed.parquet")
     with named_table(path), pq.ParquetFile(path) as file:
         there = [name for name in columns if name in file.schema_arrow.names]
-        units, held = gone(), np.empty(0, np.int64)
+        units, buffer = gone(), np.empty(0, np.int64)
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
-            parts = [held]
+            parts = [buffer]
             while sum(map(len, parts)) < count:
                 parts.append(next(units))
-            held = np.concatenate(parts)
-            yield from _wanted_rows(file, group, there, numbers=held[:count], wanted=wanted)
-            held = held[count:]
+            buffer = np.concatenate(parts)
+            yield from _wanted_rows(file, group, there, numbers=buffer[:count], wanted=wanted)
+            buffer = buffer[count:]
 
 
 def clusters_before(
@@ -212,7 +212,7 @@ def _wanted_rows(
             yield numbers[rows][chosen[rows]], found
 
 
-class InOrder:
+class OrderedRows:
     """Rows of numbered documents, ascending, taken range by range.
 
     Args:
@@ -221,20 +221,20 @@ class InOrder:
 
     def __init__(self, rows: Iterator[NumberedRows]) -> None:
         self._rows = rows
-        self._held: NumberedRows | None = None
+        self._ahead: NumberedRows | None = None
 
     def before(self, number: int) -> Iterator[NumberedRows]:
         """Yield the next rows as far as those of a number."""
         while True:
-            held, self._held = self._held or next(self._rows, None), None
-            if held is None:
+            rows, self._ahead = self._ahead or next(self._rows, None), None
+            if rows is None:
                 return
-            numbers, table = held
+            numbers, table = rows
             cut = int(np.searchsorted(numbers, number))
             if cut:
                 yield numbers[:cut], table.slice(0, cut)
             if cut < len(numbers):
-                self._held = numbers[cut:], table.slice(cut)
+                self._ahead = numbers[cut:], table.slice(cut)
                 return
 
 
@@ -247,7 +247,7 @@ def removed_for_values(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
         chosen = pc.or_(pc.equal(methods, URL), pc.starts_with(methods, BY_KEY))
         return as_names(from_hex(table.filter(chosen).column("id")))
 
-    names = workspace.held(f"removed for values {unit.folder}", read)
+    names = workspace.cached(f"removed for values {unit.folder}", read)
     if not len(names):
         return np.zeros(unit.documents, np.bool_)
     ids = fixed_bytes(read_table(workspace, unit.table, columns=["id"]).column("id"), ID_BYTES)
@@ -304,8 +304,8 @@ def may_be_held_out(
     clusters: NDArray[np.uint8], seed: int, *, config: ValidationConfig, sides: Sides
 ) -> list[bool]:
     """Say of each cluster, (N, 16) uint8, whether it may be held out, or is, as in an earlier run."""
-    settled, held_out = (side.tolist() for side in sides.of(clusters))
+    known, held_out = (side.tolist() for side in sides.of(clusters))
     return [
-        held_out[row] if settled[row] else is_candidate(name, seed, config=config)
+        held_out[row] if known[row] else is_candidate(name, seed, config=config)
         for row, name in enumerate(rows_of_bytes(clusters))
     ]

@@ -112,14 +112,14 @@ def write_tables(
         size: bytes from which rows are written though they are fewer.
     """
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        held = schema.empty_table()
+        buffer = schema.empty_table()
         for part in parts:
-            held = pa.concat_tables([held, part])
-            while held.num_rows >= rows or held.nbytes >= size:
-                writer.write_table(held.slice(0, rows).combine_chunks())
-                held = held.slice(rows)
-        if held.num_rows:
-            writer.write_table(held.combine_chunks())
+            buffer = pa.concat_tables([buffer, part])
+            while buffer.num_rows >= rows or buffer.nbytes >= size:
+                writer.write_table(buffer.slice(0, rows).combine_chunks())
+                buffer = buffer.slice(rows)
+        if buffer.num_rows:
+            writer.write_table(buffer.combine_chunks())
 
 
 def rows_of_unit(

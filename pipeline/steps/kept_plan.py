@@ -72,7 +72,7 @@ class KeptPlan(BaseModel):
         return EarlierRun.recorded(dedup.config.get(AGAINST, ()), last)
 
 
-def keep_plan(
+def write_plan(
     output: Path,
     scope: Scope,
     steps: Sequence[StepPlan],

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.engine.tasks import Each, Phase, Task, Workspace
+from pipeline.engine.tasks import FollowingTasks, Phase, Task, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.record import PartRecord
@@ -29,9 +29,9 @@ from pipeline.steps.step import Evidence, Job, Scope
 from pipeline.steps.units import (
     LanguageSize,
     Unit,
-    alone,
     kept_groups,
     kept_mask,
+    only_unit,
     tally_of_texts,
     units_of,
 )
@@ -174,14 +174,14 @@ def recount_kept(workspace: Workspace, work: UnitRecount) -> CheckRecord:
             pq.read_metadata(workspace.path(unit.table)).num_rows,
         )
         if marks != rows:
-            yield unit.keep, Finding("ledger", f"{marks:,} marks for {rows:,} documents")
+            yield unit.keep_mask, Finding("ledger", f"{marks:,} marks for {rows:,} documents")
             return
         tally = Tally(bytes=0)
         for table in kept_groups(workspace, unit, ["id", "text_bytes"]):
             tally += tally_of_texts(table)
-        yield from differs(unit.keep, tally, work.flow.output)
+        yield from differs(unit.keep_mask, tally, work.flow.output)
 
-    return recounted((unit.keep, kept))
+    return recounted((unit.keep_mask, kept))
 
 
 def selecting(file: RunFile) -> tuple[str, ...]:
@@ -257,9 +257,9 @@ def each_unit(job: Job, title: str, task: Callable[[Unit], Task]) -> Phase:
         return Phase(title, [task(unit) for unit in kept_units(job)])
 
     def of(commit: Commit) -> Task:
-        return task(as_kept(job, alone(size_of(commit.unit, commit.read(PartRecord)))))
+        return task(as_kept(job, only_unit(size_of(commit.unit, commit.read(PartRecord)))))
 
     def order() -> list[str]:
         return [task(unit).unit for unit in kept_units(job)]
 
-    return Phase(title, (), each=Each(INGEST.name, of, order))
+    return Phase(title, (), each=FollowingTasks(INGEST.name, of, order))

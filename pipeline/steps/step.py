@@ -26,7 +26,7 @@ from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.records import StepRecord
 from pipeline.steps.replayed_runs import ReplayedRun
-from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.tokenizer.adopt import AdoptedTokenizer
 from pipeline.steps.units import Unit
 from stages.ledger import Flow
 
@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class Whole(Generic[R]):
+class Result(Generic[R]):
     """The end of a step's work."""
 
     record: R
@@ -44,12 +44,12 @@ class Whole(Generic[R]):
     ledger. None if a task of the step has written the table, or there is none."""
 
 
-Work = Phases[Whole[R]]
+Work = Phases[Result[R]]
 """A step at work."""
 
 
 @dataclass(frozen=True)
-class Takes:
+class Inputs:
     """Whose documents a step takes."""
 
     steps: tuple[str, ...]
@@ -71,7 +71,7 @@ class Scope:
 
     file: RunFile
     inputs: Sequence[InputFile] = ()
-    adopted: Adoption | None = None
+    adopted: AdoptedTokenizer | None = None
     """The existing tokenizer, if the run trains none."""
     of: Dataset | None = None
     earlier: tuple[EarlierRun, ...] = ()
@@ -296,7 +296,7 @@ class Step(Generic[R]):
     passing: tuple[str, ...] = ()
     """Beginnings of the names of units that only its own tasks read: when it is whole, their files and
     commits are removed."""
-    sole: str | None = None
+    owned_folder: str | None = None
     """A folder in which nothing may lie but its files: a kill may have left others."""
     of_datasets: bool = False
     """Whether each dataset has a step of its own."""
@@ -309,10 +309,10 @@ class Step(Generic[R]):
     """Returns the key of such a unit by its name."""
     warning: Callable[[Scope], str | None] = lambda _: None
     """Says what its settings cost."""
-    takes: Takes | None = None
+    takes: Inputs | None = None
     evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
     """Returns tasks that count its tables again and report findings."""
-    ended: Callable[[Job, Mapping[str, Commit]], Whole[R]] | None = None
+    ended: Callable[[Job, Mapping[str, Commit]], Result[R]] | None = None
     """Returns the end of its work from the commits of its units, where these hang on the inputs."""
     whole: tuple[Function, ...] = ()
     """What its tasks do that checks do again: it follows from tables."""
@@ -331,7 +331,7 @@ class Step(Generic[R]):
     """Rules that came later, in the order in which they came."""
     unit_of: Callable[[str], str] = lambda name: name
     """Returns the unit of the ledger that a commit is of, by the commit's name."""
-    told: Callable[[Mapping[str, Any], R | None], str | None] | None = None
+    plan_line: Callable[[Mapping[str, Any], R | None], str | None] | None = None
     """Says in a line of `plan` what its settings ask for, and what came of them once it is done."""
     recalled: Callable[[R], str | None] = lambda _: None
     """Says what people are told of a record of an earlier session."""

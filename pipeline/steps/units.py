@@ -102,7 +102,7 @@ class Unit:
         return f"{self._run}ingest/{self.name}/ranking.npy"
 
     @property
-    def keep(self) -> str:
+    def keep_mask(self) -> str:
         """Key of its keep mask, (documents,) bool."""
         return f"{self._run}{self.kept_by}/keep/{self.name}.npy"
 
@@ -172,7 +172,7 @@ def open_unit(root: Path, unit: Unit, *, groups: int = 0) -> TokenUnit:
     return TokenUnit.open(root / unit.tokens, groups=groups, lender=lender)
 
 
-def alone(size: UnitSize) -> Unit:
+def only_unit(size: UnitSize) -> Unit:
     """Return a unit as if there were no other: for work that looks at none, before all are known."""
     return Unit(first=0, **size.model_dump())
 
@@ -245,7 +245,7 @@ def row_groups(
 
 def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
     """Return which documents of a unit are kept."""
-    return open_array(workspace.path(unit.keep), dtype="|b1").astype(np.bool_)
+    return open_array(workspace.path(unit.keep_mask), dtype="|b1").astype(np.bool_)
 
 
 def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -61,8 +61,8 @@ def machine_memory(root: Path = Path("/")) -> int:
     Args:
         root: folder in which `proc` and `sys` are.
     """
-    held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min([held, *_limits(root)])
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([physical, *_limits(root)])
 
 
 def _limits(root: Path) -> Iterator[int]:

@@ -68,7 +68,7 @@ def _lasting(stream: TextIO, number: int, forgiven: AbstractSet[int]) -> TextIO:
     is_device = stat.S_ISCHR(os.fstat(number).st_mode)  # a terminal that hung up says that it is none
     gone = _GONE | forgiven | (_HUNG_UP if is_device else frozenset())
     return io.TextIOWrapper(
-        io.BufferedWriter(_Lasting(stream, gone)),
+        io.BufferedWriter(_LastingStream(stream, gone)),
         encoding=stream.encoding,
         errors="backslashreplace",
         line_buffering=stream.line_buffering,
@@ -76,7 +76,7 @@ def _lasting(stream: TextIO, number: int, forgiven: AbstractSet[int]) -> TextIO:
     )
 
 
-class _Lasting(io.RawIOBase):
+class _LastingStream(io.RawIOBase):
     """A stream that leads to /dev/null once some fault of it says that nobody reads it.
 
     Args:

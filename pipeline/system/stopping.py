@@ -96,7 +96,7 @@ class Signals:
             if self.number is not None and not self._tidying:
                 signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
 
-    def settle(self) -> None:
+    def stop_raising(self) -> None:
         """Raise no more: whoever stops the work knows of the signal."""
         signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -154,22 +154,22 @@ def exit_code(stop: Stopped) -> int:
     return INTERRUPTED if isinstance(stop, Interrupted) else STOPPED
 
 
-_held: list[Signals] = []
+_active: list[Signals] = []
 """What handles the signals of this process, which has one set of them: the last."""
 
 
 @contextmanager
-def held_signals() -> Iterator[Signals]:
+def active_signals() -> Iterator[Signals]:
     """Handle the process's signals; the innermost block decides what a signal does."""
     if threading.current_thread() is not threading.main_thread():
         yield Signals()  # handlers belong to the main thread
         return
     with Signals() as signals:
-        _held.append(signals)
+        _active.append(signals)
         try:
             yield signals
         finally:
-            _held.remove(signals)
+            _active.remove(signals)
 
 
 @contextmanager
@@ -180,34 +180,34 @@ def signals_stop() -> Iterator[None]:
         Stopped: SIGTERM or SIGHUP arrived.
         Interrupted: Ctrl-C was pressed.
     """
-    with contextlib.nullcontext(_held[-1]) if _held else held_signals() as signals:
+    with contextlib.nullcontext(_active[-1]) if _active else active_signals() as signals:
         try:
             yield
         except BaseException as error:
             stop = signals.stop_of(error)
             if stop is None:
                 raise
-            signals.settle()
+            signals.stop_raising()
             raise stop from error
 
 
 def reason_of(error: BaseException) -> str:
     """Return what a run's status says of the exception that ended it."""
-    stop = _held[-1].stop_of(error) if _held else None
+    stop = _active[-1].stop_of(error) if _active else None
     return str(stop or error) or type(error).__name__
 
 
 @contextmanager
 def tidying() -> Iterator[None]:
     """Put off signals while things are left in order."""
-    with _held[-1].tidying() if _held else contextlib.nullcontext():
+    with _active[-1].tidying() if _active else contextlib.nullcontext():
         yield
 
 
-def keep_signals() -> None:
+def install_again() -> None:
     """Take the signals again that a library took."""
-    if _held and threading.current_thread() is threading.main_thread():
-        _held[-1].install()
+    if _active and threading.current_thread() is threading.main_thread():
+        _active[-1].install()
 
 
 _STOPPED = 75

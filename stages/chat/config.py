@@ -67,13 +67,13 @@ class ChatConfig(Config):
 
     @field_validator("date")
     @classmethod
-    def _a_day(cls, written: str | None) -> str | None:
-        if written is not None:
+    def _a_day(cls, day: str | None) -> str | None:
+        if day is not None:
             try:
-                date.fromisoformat(written)
+                date.fromisoformat(day)
             except ValueError as error:
-                raise ValueError(f'{written!r}: {error}; write a day as "2025-01-31"') from error
-        return written
+                raise ValueError(f'{day!r}: {error}; write a day as "2025-01-31"') from error
+        return day
 
     @model_validator(mode="after")
     def _one_template(self) -> "ChatConfig":

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from stages.chat.dialogue import ChatTurn
 from stages.chat.template import (
-    ALONE,
+    BY_ITSELF,
     LEARNED,
     MARKUP,
     ChatSection,
@@ -50,10 +50,10 @@ def _parts(turns: Sequence[ChatTurn], learn: Collection[str]) -> Iterator[ChatSe
         if number % 2:
             ends = number == len(spoken) - 1
             closing = "" if ends else _CLOSE
-            yield from turn_of(turn.content.rstrip(" "), closing, learned=learned, flags=ALONE)
+            yield from turn_of(turn.content.rstrip(" "), closing, learned=learned, flags=BY_ITSELF)
             continue
         yield markup(_BEGIN)
-        content = ChatSection(turn.content, (LEARNED if learned else 0) | ALONE)
+        content = ChatSection(turn.content, (LEARNED if learned else 0) | BY_ITSELF)
         if system is not None and system.content and number == last_user:
             yield from _with_system(system, content, learned=is_learned(system, learn))
         else:
@@ -63,7 +63,7 @@ def _parts(turns: Sequence[ChatTurn], learn: Collection[str]) -> Iterator[ChatSe
 
 def _with_system(system: ChatTurn, content: ChatSection, *, learned: bool) -> Iterator[ChatSection]:
     """Yield a system message and the content behind it: one text, if both are learned or none is."""
-    flags = (LEARNED if learned else 0) | ALONE
+    flags = (LEARNED if learned else 0) | BY_ITSELF
     if flags == content.flags:
         yield ChatSection(f"{system.content}\n\n{content.text}", flags)
     else:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stages.chat.dialogue import ChatTurn
 
-LEARNED, MARKUP, SPOKEN, ALONE = 1, 2, 4, 8
+LEARNED, MARKUP, SPOKEN, BY_ITSELF = 1, 2, 4, 8
 """Bits of a section's flags: it is learned; it is markup; it is a content of a role that is learned,
 whether its turn is or not, told for Jinja templates alone; it is encoded as a text by itself."""
 

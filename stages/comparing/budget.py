@@ -54,20 +54,20 @@ def rows_of_tokens(dataset: ShardDataset, tokens: int, *, most_epochs: int | Non
         DataError: there is no row with a label.
     """
     parts: list[LabelledRows] = []
-    held, read, count, epochs = 0, 0, len(dataset), _epochs(dataset)
-    while held < tokens and (most_epochs is None or read < most_epochs * count):
-        if read >= count and not held:
+    found, read, count, epochs = 0, 0, len(dataset), _epochs(dataset)
+    while found < tokens and (most_epochs is None or read < most_epochs * count):
+        if read >= count and not found:
             break
         epoch, first = divmod(read, max(count, 1))
         places = np.arange(first, min(first + _READ, count))
         rows = _labelled(dataset, dataset.at(epoch % epochs, places))
         labelled = np.flatnonzero((predicted_labels(rows) != NO_LABEL).any(axis=1))
-        sums = held + np.cumsum(tokens_read(rows)[labelled])
+        sums = found + np.cumsum(tokens_read(rows)[labelled])
         used = labelled[: int(np.searchsorted(sums, tokens)) + 1]
         parts.append(take_rows(rows, used))
-        held = int(sums[len(used) - 1]) if len(used) else held
-        read += int(used[-1]) + 1 if held >= tokens else len(places)
-    if not held:
+        found = int(sums[len(used) - 1]) if len(used) else found
+        read += int(used[-1]) + 1 if found >= tokens else len(places)
+    if not found:
         raise DataError(f"{dataset.folder}: no row with a label; give the run more documents")
     return RowsRead(join_rows(parts), read / count)
 

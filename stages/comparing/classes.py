@@ -36,7 +36,7 @@ _LEAST_OF_CLASS = 8
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Documents by class, half of them to learn from and half to be told.
+    """Documents by class, half of them to learn from and half to measure on.
 
     Args:
         places: (D',) of the documents of classes that are large enough.
@@ -49,18 +49,18 @@ class Classes:
     names: tuple[str, ...]
 
     @cached_property
-    def told(self) -> NDArray[np.bool_]:
-        """Say which are to be told: every second of each class, (D',)."""
-        told = np.zeros(len(self.numbers), np.bool_)
+    def measured(self) -> NDArray[np.bool_]:
+        """Say which are measured on: every second of each class, (D',)."""
+        measured = np.zeros(len(self.numbers), np.bool_)
         for number in range(len(self.names)):
-            told[np.flatnonzero(self.numbers == number)[1::2]] = True
-        return told
+            measured[np.flatnonzero(self.numbers == number)[1::2]] = True
+        return measured
 
     @property
     def majority(self) -> float:
-        """Share of the documents to be told that are of the class that is most frequent in training."""
-        most = np.bincount(self.numbers[~self.told]).argmax()
-        return float(np.mean(self.numbers[self.told] == most))
+        """Share of the measured documents that are of the class that is most frequent in training."""
+        most = np.bincount(self.numbers[~self.measured]).argmax()
+        return float(np.mean(self.numbers[self.measured] == most))
 
 
 def classes_of(labels: Sequence[str]) -> Classes | None:
@@ -125,11 +125,13 @@ def linear_accuracy(known: NDArray[np.float64], classes: Classes) -> float:
         classes: of some of them.
     """
     chosen = known[classes.places]
-    learned, told = chosen[~classes.told], chosen[classes.told]
+    learned, measured = chosen[~classes.measured], chosen[classes.measured]
     mean, scale = learned.mean(axis=0), learned.std(axis=0) + 1e-6
-    learned, told = ((part - mean) / scale for part in (learned, told))
-    wanted = np.eye(len(classes.names))[classes.numbers[~classes.told]]
+    learned, measured = ((part - mean) / scale for part in (learned, measured))
+    wanted = np.eye(len(classes.names))[classes.numbers[~classes.measured]]
     middle = wanted.mean(axis=0)
     square = learned.T @ learned + _RIDGE * np.eye(learned.shape[1])
     weights = np.linalg.solve(square, learned.T @ (wanted - middle))
-    return float(np.mean((told @ weights + middle).argmax(axis=1) == classes.numbers[classes.told]))
+    return float(
+        np.mean((measured @ weights + middle).argmax(axis=1) == classes.numbers[classes.measured])
+    )

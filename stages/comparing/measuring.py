@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from stages.comparing.budget import rows_of_tokens, tokens_read, train_once, with_rare_labels
 from stages.comparing.classes import Classes, bits_per_byte, frequency_bits, knowledge, linear_accuracy
 from stages.comparing.questions import ask
-from stages.comparing.settings import Compared, CompareSettings, IdCounts, Memorised
-from stages.comparing.texts import Beginning, Chosen, Texts
+from stages.comparing.settings import CompareSettings, IdCounts, MemorisedBits, ModelMeasures
+from stages.comparing.texts import Beginning, ChosenTexts, Texts
 from stages.loading.dataset import ShardDataset
 from stages.objectives.table import questions_of
 from stages.objectives.traits import Form
@@ -29,7 +29,7 @@ _KINDS = {"fresh", "repeated", "once"}
 
 
 @dataclass(frozen=True, eq=False)
-class Examination:
+class ModelQuestions:
     """What the models of a run are asked.
 
     Args:
@@ -40,13 +40,13 @@ class Examination:
     """
 
     texts: Texts
-    chosen: Chosen
+    chosen: ChosenTexts
     classes: Classes | None
     ids: IdCounts
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedDataset:
     """A dataset ready to be learned from, and the questions to its models."""
 
     training: LabelledRows
@@ -60,16 +60,16 @@ class Prepared:
     begin: int | None
     """The id that begins every document or every row of the run, if one does."""
     frequencies: float
-    examination: Examination
+    examination: ModelQuestions
 
 
 def prepare(
     training: ShardDataset,
     heldout: ShardDataset,
-    examination: Examination,
+    examination: ModelQuestions,
     *,
     settings: CompareSettings,
-) -> Prepared:
+) -> PreparedDataset:
     """Read the rows of the budget and put the questions in the forms of the objective.
 
     Raises:
@@ -89,7 +89,7 @@ def prepare(
 
     fresh = tuple(texts(chosen.fresh))
     kinds = {"fresh": chosen.fresh, "repeated": chosen.repeated, "once": chosen.once}
-    return Prepared(
+    return PreparedDataset(
         with_rare_labels(reading.rows, kept),
         with_rare_labels(own, kept),
         kept,
@@ -124,13 +124,13 @@ def draw_places(texts: Sequence[Beginning], places: int) -> list[list[int]]:
 
 
 def measure(
-    prepared: Prepared,
+    prepared: PreparedDataset,
     settings: CompareSettings,
     *,
     seed: int,
     machine: Machine = CPU,
     progress: Callable[[int, int], None] | None = None,
-) -> Compared:
+) -> ModelMeasures:
     """Train a model on the prepared rows and say what came out; on a CPU the same to the bit."""
     rows, kept, ids = prepared.training, prepared.kept, prepared.examination.ids
     num_ids = len(kept) + 1
@@ -157,7 +157,7 @@ def measure(
             for kind, questions in prepared.going_on.items()
         }
         filling_in = prepared.filling_in
-        return Compared(
+        return ModelMeasures(
             seed=seed,
             tokens=int(tokens_read(rows).sum()),
             labelled_tokens=labelled,
@@ -172,6 +172,6 @@ def measure(
             else bits_per_byte(model, filling_in, kept=kept, ids=ids),
             accuracy=accuracy(),
             untrained_accuracy=untrained,
-            memorised=Memorised(**asked) if asked.keys() == _KINDS else None,
+            memorised=MemorisedBits(**asked) if asked.keys() == _KINDS else None,
             curve=curve,
         )

@@ -67,7 +67,7 @@ class IdCounts:
 
 
 @dataclass(frozen=True)
-class Memorised:
+class MemorisedBits:
     """Bits per byte of going on in texts that training held several times, once, or never."""
 
     repeated: float
@@ -76,7 +76,7 @@ class Memorised:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ModelMeasures:
     """What was measured of one model; losses in nats per label, probes in bits per byte of text."""
 
     seed: int
@@ -97,7 +97,7 @@ class Compared:
     """Of a linear probe on what the model knows of a text; None without two classes of documents."""
     untrained_accuracy: float | None
     """Of the same probe on the model before its first step."""
-    memorised: Memorised | None
+    memorised: MemorisedBits | None
     """None without texts that are repeated, or without going on."""
     curve: tuple[tuple[int, float], ...]
     """(step, mean training loss of the steps since the last point)."""

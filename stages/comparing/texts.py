@@ -35,7 +35,7 @@ class RunTexts:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenTexts:
     """Documents to ask about, by id, in an order of their own."""
 
     fresh: tuple[bytes, ...]
@@ -43,7 +43,7 @@ class Chosen:
     once: tuple[bytes, ...]
 
 
-def choose_texts(runs: Sequence[RunTexts], *, most: int) -> Chosen:
+def choose_texts(runs: Sequence[RunTexts], *, most: int) -> ChosenTexts:
     """Choose documents that are asked about in all runs alike; the order of the runs is of no effect.
 
     Args:
@@ -64,7 +64,7 @@ def choose_texts(runs: Sequence[RunTexts], *, most: int) -> Chosen:
         found = (name for name in sorted(names & long) if least <= seen(name) < below)
         return tuple(found)[:most]
 
-    return Chosen(
+    return ChosenTexts(
         fresh=some(heldout, least=0, below=1),
         repeated=some(trained, least=2, below=np.inf),
         once=some(trained, least=1, below=2),

@@ -7,13 +7,13 @@ On a CPU the same to the bit for the same seed. Not a trainer for large models: 
 
 Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization", arXiv 1711.05101.
 
-Seen: which pieces of an evaluation set begin as some stretch of the text that was trained on.
+Seen: which chunks of an evaluation set begin as some stretch of the text that was trained on.
 
 A held-out document of one run may be a training document of another: the loss on it is then no measure
-of what a model knows of text that it has not read. Each piece of an evaluation set is known by a hash
+of what a model knows of text that it has not read. Each chunk of an evaluation set is known by a hash
 of its first 32 tokens, which is looked for at every place of the rows that are trained on.
 
-Axes: N rows, L tokens, P pieces.
+Axes: N rows, L tokens, P chunks.
 """
 
 import math
@@ -42,8 +42,8 @@ WINDOW = 32
 """Tokens: a power of two."""
 
 
-class SeenPieces:
-    """The pieces of an evaluation set, and which of them were seen.
+class SeenChunks:
+    """The chunks of an evaluation set, and which of them were seen.
 
     Args:
         rows: of the evaluation set.
@@ -51,25 +51,25 @@ class SeenPieces:
 
     def __init__(self, rows: LabelledRows) -> None:
         self._hashes = np.unique(_beginnings(rows))
-        self._pieces = _beginnings(rows)
+        self._chunks = _beginnings(rows)
         self._found = np.zeros(len(self._hashes), np.bool_)
 
     def look(self, rows: LabelledRows) -> None:
-        """Look for the pieces in rows that are trained on."""
+        """Look for the chunks in rows that are trained on."""
         if len(self._hashes):
             hashes = np.unique(_windows(rows.input_ids))
             self._found |= np.isin(self._hashes, hashes, assume_unique=True)
 
     @property
     def share(self) -> float | None:
-        """Return the share of the pieces that were seen; None if no piece has 32 tokens."""
-        if not len(self._pieces):
+        """Return the share of the chunks that were seen; None if no chunk has 32 tokens."""
+        if not len(self._chunks):
             return None
-        return float(self._found[np.searchsorted(self._hashes, self._pieces)].mean())
+        return float(self._found[np.searchsorted(self._hashes, self._chunks)].mean())
 
 
 def _beginnings(rows: LabelledRows) -> NDArray[np.uint64]:
-    """Return the hashes of the first tokens of each piece that has as many, and labels there, (P,)."""
+    """Return the hashes of the first tokens of each chunk that has as many, and labels there, (P,)."""
     segments = rows.segment_ids
     if segments.shape[1] < WINDOW:
         return np.zeros(0, np.uint64)
@@ -138,7 +138,7 @@ class MeasuredSet:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class TrainingData:
     """What models are trained on, and measured on.
 
     Args:
@@ -152,7 +152,7 @@ class Course:
     evaluations: Mapping[str, MeasuredSet]
 
 
-class Descent:
+class ModelInTraining:
     """A model with its optimizer."""
 
     def __init__(self, model: CausalModel, *, weight_decay: float) -> None:
@@ -182,7 +182,7 @@ class Descent:
 
 
 def train_on(
-    course: Course,
+    course: TrainingData,
     settings: ContinueSettings,
     *,
     seed: int,
@@ -208,8 +208,8 @@ def train_on(
     moments = _moments(steps, settings.evaluations)
     with reproducible(machine.device), seeded(seed):
         model = CausalModel(course.start, seed=seed, machine=machine)
-        descent = Descent(model, weight_decay=settings.weight_decay)
-        seen = {name: SeenPieces(one.rows) for name, one in course.evaluations.items()}
+        descent = ModelInTraining(model, weight_decay=settings.weight_decay)
+        seen = {name: SeenChunks(one.rows) for name, one in course.evaluations.items()}
         warmup = min(settings.warmup_steps, steps // 4)
         rates = LearningSettings(learning_rate=settings.learning_rate, warmup_steps=warmup)
         measured = [_measure(model, course, step=0, tokens=0)]
@@ -248,7 +248,7 @@ def _moments(steps: int, evaluations: int) -> set[int]:
     return {round(steps * (number + 1) / evaluations) for number in range(evaluations)} - {0}
 
 
-def _measure(model: CausalModel, course: Course, *, step: int, tokens: int) -> Measurement:
+def _measure(model: CausalModel, course: TrainingData, *, step: int, tokens: int) -> Measurement:
     losses = {name: one.loss_of(model) for name, one in course.evaluations.items()}
     return Measurement(step, tokens, losses)
 

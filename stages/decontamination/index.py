@@ -75,14 +75,14 @@ def passages_of(fields: Sequence[str], *, min_words: int) -> Iterator[list[str]]
 
     ["Which is a prime?", "nine", "seven"] -> [which is a prime nine seven]
     """
-    held: list[list[str]] = []
+    passages: list[list[str]] = []
     for field in fields:
         words = words_of(field)
-        if held and (len(words) < min_words or len(held[-1]) < min_words):
-            held[-1] += words
+        if passages and (len(words) < min_words or len(passages[-1]) < min_words):
+            passages[-1] += words
         elif words:
-            held.append(words)
-    yield from held
+            passages.append(words)
+    yield from passages
 
 
 class IndexBuilder:
@@ -146,10 +146,10 @@ def _numbered(
 def _renumber(gram_of: NDArray[np.int32], at: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number anew the n-grams that are left; return where each one stands first."""
     there = gram_of != ABSENT
-    keep = np.zeros(len(at), np.bool_)
-    keep[gram_of[there]] = True
-    gram_of[there] = (np.cumsum(keep) - 1).astype(np.int32)[gram_of[there]]
-    return at[keep]
+    used = np.zeros(len(at), np.bool_)
+    used[gram_of[there]] = True
+    gram_of[there] = (np.cumsum(used) - 1).astype(np.int32)[gram_of[there]]
+    return at[used]
 
 
 def _gram_sizes(

@@ -21,7 +21,7 @@ from stages.decontamination.config import DecontaminationRule
 from stages.decontamination.index import EvaluationIndex
 from stages.decontamination.search import BEGIN, DOCUMENT, END, GRAM, WORD
 from stages.kernels import lean_kernel
-from stages.ragged import runs
+from stages.ragged import ranges_of
 
 _WHOLE = (4, 5)
 """Share of a text that is as good as all of it."""
@@ -71,7 +71,7 @@ def overlaps_of(
     passages = index.passages
     grams = hits[:, GRAM]
     number = np.diff(passages.place_ptr)[grams]
-    places = passages.places[runs(passages.place_ptr[grams], number)]
+    places = passages.places[ranges_of(passages.place_ptr[grams], number)]
     hit = np.repeat(np.arange(len(hits)), number)
     owner = np.searchsorted(passages.ptr, places, side="right") - 1
     order = np.lexsort((places, owner, hits[hit, DOCUMENT]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stages.byte_kernels import EMPTY, first_slot, next_slot
 from stages.decontamination.index import EvaluationIndex, Grams, gram_hash, same_words, word_hash
-from stages.decontamination.words import ABSENT, Folding, FoundWords, fill_words
+from stages.decontamination.words import ABSENT, FoldTables, FoundWords, fill_words
 from stages.hashing import GOLDEN
 from stages.kernels import lean_kernel
 
@@ -32,7 +32,7 @@ class Searcher:
         index: what is looked for.
     """
 
-    def __init__(self, folding: Folding, index: EvaluationIndex) -> None:
+    def __init__(self, folding: FoldTables, index: EvaluationIndex) -> None:
         self.folding, self.index = folding, index
         room = BLOCK_WORDS + 64 + int(index.grams.sizes.max(initial=0))
         self._words: FoundWords = (
@@ -112,18 +112,18 @@ def _search(  # noqa: PLR0913  # the tables of a kernel are arrays, not values
     for turned in range(done, len(rows)):
         number = rows[turned]
         turn += 1
-        before, first, held = count, 0, 0
+        before, first, filled = count, 0, 0
         position = ptr[number]
         while position < ptr[number + 1]:
-            old = held
-            held, position = fill_words(
-                data, (position, ptr[number + 1]), tables, known, word, words, held
+            old = filled
+            filled, position = fill_words(
+                data, (position, ptr[number + 1]), tables, known, word, words, filled
             )
             count = _find_grams(
                 ids,
                 begins,
                 ends,
-                (old, held),
+                (old, filled),
                 (number, first, ptr[number], turn),
                 prefix,
                 grams,
@@ -133,12 +133,12 @@ def _search(  # noqa: PLR0913  # the tables of a kernel are arrays, not values
             )
             if count < 0:
                 return turned, before
-            left = min(held, carried)
+            left = min(filled, carried)
             for place in range(left):
-                ids[place] = ids[held - left + place]
-                begins[place] = begins[held - left + place]
-            first += held - left
-            held = left
+                ids[place] = ids[filled - left + place]
+                begins[place] = begins[filled - left + place]
+            first += filled - left
+            filled = left
     return len(rows), count
 
 

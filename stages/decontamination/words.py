@@ -29,7 +29,7 @@ from stages.hashing import FNV_OFFSET, FNV_PRIME
 from stages.kernels import lean_kernel
 from stages.scripts import UNSPACED_RANGES
 
-APART, PART, ALONE, PASSED, MARK = 0, 1, 2, 3, 4
+APART, PART, OWN_WORD, PASSED, MARK = 0, 1, 2, 3, 4
 """What a folded character is: parts words, is part of one, is one alone, is passed over, or is part of
 one that has begun and passed over elsewhere."""
 ABSENT = -1
@@ -55,7 +55,7 @@ FoundWords = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
-class Folding:
+class FoldTables:
     """What each character becomes."""
 
     single: NDArray[np.int32]
@@ -67,7 +67,7 @@ class Folding:
 
 
 @cache
-def folding() -> Folding:
+def folding() -> FoldTables:
     """Return what each character becomes, from the Unicode data of Python."""
     single = np.arange(_CODES, dtype=np.int32)
     several: list[int] = []
@@ -87,8 +87,8 @@ def folding() -> Folding:
                 several += [len(folded), *map(ord, folded)]
     for first, last in UNSPACED_RANGES:
         own = kinds[first : last + 1]
-        own[(own == PART) | (own == MARK)] = ALONE
-    return Folding(single, np.array(several or [0], np.int32), kinds)
+        own[(own == PART) | (own == MARK)] = OWN_WORD
+    return FoldTables(single, np.array(several or [0], np.int32), kinds)
 
 
 def fold(text: str) -> str:
@@ -108,7 +108,7 @@ def _kind(character: str) -> int:
     return {"L": PART, "N": PART, "M": MARK}.get(category[0], APART)
 
 
-class _Marks(dict[int, str]):
+class _FoldedCharacters(dict[int, str]):
     """Each character as `words_of` reads it: folded, with spaces where words are parted."""
 
     def __missing__(self, code: int) -> str:
@@ -116,12 +116,12 @@ class _Marks(dict[int, str]):
         parts = []
         for folded in _folded(code):
             kind = kinds[ord(folded)]
-            parts.append({APART: " ", ALONE: f" {folded} ", PASSED: ""}.get(kind, folded))
+            parts.append({APART: " ", OWN_WORD: f" {folded} ", PASSED: ""}.get(kind, folded))
         self[code] = "".join(parts)
         return self[code]
 
 
-_MARKS = _Marks()
+_MARKS = _FoldedCharacters()
 
 
 class _NumberParts(dict[int, int | None]):
@@ -321,7 +321,7 @@ def fill_words(  # noqa: C901  # one state machine
     Args:
         data: (B,) bytes.
         span: where the text, or what is left of it, begins and ends.
-        tables: `single`, `several`, `kinds` of `Folding`.
+        tables: `single`, `several`, `kinds` of `FoldTables`.
         known: `codes`, `ptr`, `table` of `KnownWords`.
         word: scratch, one longer than the longest word that is known.
         out: filled from `count` on: numbers of words, and the bytes where each begins and ends.
@@ -355,7 +355,7 @@ def fill_words(  # noqa: C901  # one state machine
             elif kind not in (PASSED, MARK):
                 if length:
                     count, length = _put(word, length, (begin, end), known, out, count), 0
-                if kind == ALONE:
+                if kind == OWN_WORD:
                     word[0] = folded
                     count = _put(word, 1, (start, position), known, out, count)
     if length:

@@ -1,6 +1,6 @@
 """Buckets of equal keys, found in blocks: what is held follows the distinct keys, not the documents.
 
-A piece of a band holds a bounded number of distinct keys, but one key may be that of any number of
+A partition of a band holds a bounded number of distinct keys, but one key may be that of any number of
 documents: a page that stands a million times in a crawl. So the documents pass twice, block by block:
 once to count keys, once to place each document in its bucket.
 """

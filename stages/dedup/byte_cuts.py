@@ -1,8 +1,8 @@
 """Byte cuts: which bytes of a text go because strings of k bytes stand elsewhere.
 
 As `stages.dedup.cuts` with bytes in place of words: a byte goes if a repeated window covers it, and its
-copy in the first place of that window stays, or goes for a still better one. Windows are told in runs:
-those that follow each other, and whose first places do.
+copy in the first place of that window stays, or goes for a still better one. Windows are given in
+ranges: those that follow each other, and whose first places do.
 
 What goes is then made smaller, by a quarter of `min_bytes` at each end at the most, so that it begins
 and ends at the best border that there is: of lines, else of sentences, clauses, words, characters. White
@@ -35,8 +35,8 @@ _LINE_ENDS, _WORD_ENDS = re.compile("\\s*\\n"), re.compile("\\s+")
 _ENDS = re.compile(_SENTENCE), re.compile(_CLAUSE)
 
 
-class WindowRuns(NamedTuple):
-    """R runs of repeated windows of a text."""
+class WindowRanges(NamedTuple):
+    """R ranges of repeated windows of a text."""
 
     starts: NDArray[np.int64]
     """(R,) ascending, the byte where the first window of each begins."""
@@ -46,17 +46,19 @@ class WindowRuns(NamedTuple):
     """(R,) windows of each."""
 
 
-def repeated_bytes(text: NDArray[np.uint8], runs: WindowRuns, *, min_bytes: int) -> NDArray[np.int64]:
+def repeated_bytes(
+    text: NDArray[np.uint8], repeats: WindowRanges, *, min_bytes: int
+) -> NDArray[np.int64]:
     """Return the ranges of bytes that go, (N, 2), whole characters.
 
     Args:
         text: (B,) in UTF-8.
-        runs: of windows whose first place is elsewhere.
+        repeats: of windows whose first place is elsewhere.
         min_bytes: of a window.
     """
-    goes = _covered(len(text), runs.starts, runs.counts - 1 + min_bytes)
-    overlapping = (runs.firsts >= 0) & (runs.starts - runs.firsts < min_bytes)
-    stays = runs.firsts[overlapping], runs.counts[overlapping] - 1 + min_bytes
+    goes = _covered(len(text), repeats.starts, repeats.counts - 1 + min_bytes)
+    overlapping = (repeats.firsts >= 0) & (repeats.starts - repeats.firsts < min_bytes)
+    stays = repeats.firsts[overlapping], repeats.counts[overlapping] - 1 + min_bytes
     goes &= ~_covered(len(text), *stays)
     edges = np.flatnonzero(np.diff(goes, prepend=False, append=False))
     ranges = [_whole_characters(text, low, high) for low, high in edges.reshape(-1, 2).tolist()]

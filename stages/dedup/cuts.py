@@ -122,10 +122,10 @@ def _would_join(text: bytes, words: WordPlaces, low: int, high: int) -> bool:
     """Say whether the words before and after some would become one word."""
     if not _touch(words, low) or not _touch(words, high):
         return False
-    return not (_alone(text, words, low - 1) or _alone(text, words, high))
+    return not (_is_own_line(text, words, low - 1) or _is_own_line(text, words, high))
 
 
-def _alone(text: bytes, words: WordPlaces, word: int) -> bool:
+def _is_own_line(text: bytes, words: WordPlaces, word: int) -> bool:
     start, end = int(words.starts[word]), int(words.ends[word])
     return end - start <= _WIDEST and UNSPACED.fullmatch(text[start:end].decode()) is not None
 

@@ -82,18 +82,24 @@ def ranked_duplicates(
             rows = np.flatnonzero(shared.find(digests[:, 0]) >= 0)
             yield digests[rows], documents[rows]
 
-    held, best = np.empty((0, 2), np.uint64), np.empty(0, np.int64)  # the best-ranked of each digest
+    kept_digests, best = (
+        np.empty((0, 2), np.uint64),
+        np.empty(0, np.int64),
+    )  # the best-ranked of each digest
     numbers = np.empty(0, np.int64)
     for digests, documents in chosen():
-        held, numbers = np.concatenate([held, digests]), np.concatenate([numbers, documents])
+        kept_digests, numbers = (
+            np.concatenate([kept_digests, digests]),
+            np.concatenate([numbers, documents]),
+        )
         best = np.concatenate([best, ranks(documents)])
-        fresh = np.isin(best, exact_duplicates(held, best)[:, 0], invert=True)
-        held, best, numbers = held[fresh], best[fresh], numbers[fresh]
+        fresh = np.isin(best, exact_duplicates(kept_digests, best)[:, 0], invert=True)
+        kept_digests, best, numbers = kept_digests[fresh], best[fresh], numbers[fresh]
     order = np.argsort(best)
     ordered, numbers = best[order], numbers[order]
     for digests, documents in chosen():
         own = ranks(documents)
-        pairs = exact_duplicates(np.concatenate([held, digests]), np.concatenate([best, own]))
+        pairs = exact_duplicates(np.concatenate([kept_digests, digests]), np.concatenate([best, own]))
         pairs = pairs[pairs[:, 0] != pairs[:, 1]]
         by_rank = np.argsort(own)
         repeats = documents[by_rank[np.searchsorted(own[by_rank], pairs[:, 0])]]

@@ -1,11 +1,11 @@
 """MinHash-LSH: which documents are worth comparing, found band by band.
 
 A signature is cut into bands of rows; documents that agree on a whole band share a bucket. Bands are
-independent, and within a band so are ranges of keys, so the work splits into pieces that each hold a
+independent, and within a band so are ranges of keys, so the work splits into partitions that each hold a
 bounded number of keys (`KEYS_PER_PARTITION`), whatever the corpus.
 
 A bucket of any size costs each of its documents at most `max_candidates` comparisons: with the
-best-ranked ones of the bucket. The pairs are never written out: a piece gives, for each document, a
+best-ranked ones of the bucket. The pairs are never written out: a partition gives, for each document, a
 slice of its bucket's best.
 
 Source: Indyk, Motwani 1998; Leskovec, Rajaraman, Ullman 2014, "Mining of Massive Datasets", 3.4.
@@ -23,8 +23,8 @@ from stages.hashing import FMIX_FACTORS, GOLDEN
 from stages.kernels import lean_kernel
 
 KEYS_PER_PARTITION = 1 << 20
-"""Distinct keys that one piece of a band holds at the most, on average, unless the run file says another
-number; a piece that is being worked on takes about 100 bytes for each."""
+"""Distinct keys that one partition of a band holds at the most, on average, unless the run file says
+another number; a partition that is being worked on takes about 100 bytes for each."""
 
 _WEIGHTS = (0.1, 0.9)
 """False positives cost a comparison, false negatives a duplicate: datasketch's default weighs them
@@ -50,7 +50,7 @@ class MinHashConfig(ShingleConfig):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The comparisons that one piece of a band asks for, without writing out a pair."""
+    """The comparisons that one partition of a band asks for, without writing out a pair."""
 
     members: NDArray[np.int64]
     """(M, 3): document, start and count of its slice of `heads`; ascending by document."""
@@ -89,7 +89,7 @@ def band_shape(threshold: float, num_perm: int) -> tuple[int, int]:
     return shape
 
 
-def num_pieces(documents: int, *, keys: int = KEYS_PER_PARTITION) -> int:
+def num_partitions(documents: int, *, keys: int = KEYS_PER_PARTITION) -> int:
     """Return the number of key ranges a band is cut into, each with some number of keys at the most."""
     return max(1, -(-documents // keys))
 
@@ -123,6 +123,6 @@ def _band_keys(rows: NDArray[np.uint32], keys: NDArray[np.uint64]) -> None:
             block[document] = key ^ (key >> _SHIFT)
 
 
-def piece_of(keys: NDArray[np.uint64], *, pieces: int) -> NDArray[np.int64]:
-    """Return the piece of each key: its high half, scaled to `pieces`."""
-    return (((keys >> _SHIFT) * np.uint64(pieces)) >> _SHIFT).astype(np.int64)
+def partition_of(keys: NDArray[np.uint64], *, partitions: int) -> NDArray[np.int64]:
+    """Return the partition of each key: its high half, scaled to `partitions`."""
+    return (((keys >> _SHIFT) * np.uint64(partitions)) >> _SHIFT).astype(np.int64)

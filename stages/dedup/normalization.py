@@ -125,20 +125,20 @@ def compared_parts(text: NDArray[np.uint8], config: ShingleConfig) -> Iterator[b
     if config.shingle == "char":
         yield from _characters(text, config)
         return
-    held: list[bytes] = []
+    buffer: list[bytes] = []
     """The beginning of a word that goes on."""
     for part in chunks(text, config):
         compared = compared_text(part.tobytes().decode(), config)
-        if held and compared and KINDS[ord(compared[0])]:
-            yield b"".join(held)
-            held = []
+        if buffer and compared and KINDS[ord(compared[0])]:
+            yield b"".join(buffer)
+            buffer = []
         encoded = compared.encode()
         end = max(encoded.rfind(b" "), encoded.rfind(b"\n")) + 1
         if end:
-            yield b"".join([*held, encoded[:end]])
-            held = []
-        held.append(encoded[end:])
-    yield b"".join(held)
+            yield b"".join([*buffer, encoded[:end]])
+            buffer = []
+        buffer.append(encoded[end:])
+    yield b"".join(buffer)
 
 
 def _characters(text: NDArray[np.uint8], config: ShingleConfig) -> Iterator[bytes]:

@@ -60,10 +60,10 @@ def shingle_sets(
         while done < len(part) - 1:
             done = _fill_sets((data, part, KINDS), size, done, (values, ptr), (scratch, places))
             if done < len(part) - 1:
-                alone = _set_of(data[part[done] : part[done + 1]], size)
-                values[ptr[done] : ptr[done] + len(alone.values)] = alone.values
+                large = _set_of(data[part[done] : part[done + 1]], size)
+                values[ptr[done] : ptr[done] + len(large.values)] = large.values
                 done += 1
-                ptr[done] = ptr[done - 1] + len(alone.values)
+                ptr[done] = ptr[done - 1] + len(large.values)
         yield ShingleSets(values[: ptr[-1]].copy(), ptr)
 
 

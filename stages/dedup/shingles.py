@@ -26,7 +26,7 @@ from stages.hashing import FNV_OFFSET, FNV_PRIME, GOLDEN
 from stages.kernels import lean_kernel
 from stages.scripts import UNSPACED, UNSPACED_RANGES
 
-_OTHER, _SPACE, _ALONE = 0, 1, 2
+_OTHER, _SPACE, _OWN_TOKEN = 0, 1, 2
 _BLOCK_TOKENS = 1 << 16
 """Tokens that are hashed together: half a MiB."""
 
@@ -35,7 +35,7 @@ def _character_kinds() -> NDArray[np.uint8]:
     """Return what each code point is: white space, a token alone, or a part of a token."""
     kinds = np.zeros(0x110000, np.uint8)
     for first, last in UNSPACED_RANGES:
-        kinds[first : last + 1] = _ALONE
+        kinds[first : last + 1] = _OWN_TOKEN
     kinds[[code for code in range(0x3001) if chr(code).isspace()]] = _SPACE
     return kinds
 
@@ -79,19 +79,19 @@ def joined_blocks(
     parts: Iterable[bytes | NDArray[np.uint8]], *, size: int
 ) -> Iterator[NDArray[np.uint64]]:
     """Return the hashes of a text that comes in parts, no token in two of them, some at a time."""
-    held, whole = np.empty(0, np.uint64), False
+    carried, whole = np.empty(0, np.uint64), False
     for data in parts:
         buffer, place = np.frombuffer(data, np.uint8), 0
         while place < len(buffer):
             found, place = _hash_tokens(buffer, place, _BLOCK_TOKENS)
-            tokens = np.concatenate([held, found]) if len(held) else found
+            tokens = np.concatenate([carried, found]) if len(carried) else found
             if len(tokens) < size:
-                held = tokens
+                carried = tokens
                 continue
             yield _combine(tokens, size)
-            held, whole = tokens[len(tokens) - size + 1 :], True
-    if len(held) and not whole:
-        yield _combine(held, size)
+            carried, whole = tokens[len(tokens) - size + 1 :], True
+    if len(carried) and not whole:
+        yield _combine(carried, size)
 
 
 def shingle_set(text: str | NDArray[np.uint8], *, size: int) -> NDArray[np.uint64]:
@@ -175,7 +175,7 @@ def fill_tokens(
             for offset in range(width):
                 value = (value ^ np.uint64(buffer[position + offset])) * FNV_PRIME
             inside = True
-        if kind == _ALONE:
+        if kind == _OWN_TOKEN:
             tokens[count] = value
             count, inside, value = count + 1, False, FNV_OFFSET
         position += width

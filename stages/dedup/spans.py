@@ -28,7 +28,7 @@ from stages.dedup.shingles import KINDS  # one definition of a word for shingles
 from stages.hashing import FNV_OFFSET, FNV_PRIME, GOLDEN
 from stages.kernels import lean_kernel
 
-_OTHER, _SPACE, _ALONE = 0, 1, 2  # as in KINDS
+_OTHER, _SPACE, _OWN_TOKEN = 0, 1, 2  # as in KINDS
 _NEWLINE = 0x0A
 
 
@@ -143,7 +143,7 @@ def _fill_words(text: NDArray[np.uint8], kinds: NDArray[np.uint8], words: WordPl
             for offset in range(width):
                 value = (value ^ np.uint64(text[place + offset])) * FNV_PRIME
         place += width
-        if kind == _ALONE:
+        if kind == _OWN_TOKEN:
             words.hashes[count], words.starts[count], words.ends[count] = value, begin, place
             count, begin, value = count + 1, -1, FNV_OFFSET
     if begin >= 0:

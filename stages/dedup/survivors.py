@@ -70,7 +70,7 @@ class Decisions(Witnesses):
     """What was decided about each of N documents; `decide` fills it range after range of ranks."""
 
     cluster: NDArray[np.integer]
-    """(N,) union-find parents over all edges; `settle_clusters` gives clusters."""
+    """(N,) union-find parents over all edges; `final_clusters` gives clusters."""
     links: NDArray[np.integer]
     """(Q, N) for each sort of equal values: of the best-ranked of a class, the one of it that is kept,
     or -1; of each other, -2 - the number of the best-ranked. The first sort is texts."""
@@ -207,7 +207,7 @@ def join_clusters(decisions: Decisions, repeats: NDArray[np.int64], *, ranks: Ra
     _join(repeats, decisions.cluster, ranks.ranks)
 
 
-def settle_clusters(decisions: Decisions) -> NDArray[np.integer]:
+def final_clusters(decisions: Decisions) -> NDArray[np.integer]:
     """Make each document's cluster its best-ranked member, in place, and give them: (N,)."""
     _roots(decisions.cluster)
     return decisions.cluster
@@ -271,9 +271,9 @@ def _best_text(
     while edge < len(edges[1]) and edges[1][edge] == document:
         better = edges[0][edge]
         _union(parent, better, document, ranks)
-        held = links[_leader(links, better)]
-        if held != _NONE and (chosen == _NONE or _rank(ranks, held) < _rank(ranks, chosen)):
-            chosen, at = held, edge
+        leader = links[_leader(links, better)]
+        if leader != _NONE and (chosen == _NONE or _rank(ranks, leader) < _rank(ranks, chosen)):
+            chosen, at = leader, edge
         edge += 1
     return chosen, at, edge
 
@@ -300,14 +300,14 @@ def _decide(
         chosen, similarity, method = int(texts[0][leader]), texts[1][leader], texts[2][leader]
         for sort in range(len(links)):
             best = _leader(links[sort], document)
-            held = int(links[sort][best])
+            best_leader = int(links[sort][best])
             if best != document:
                 _union(parent, best, document, ranks)
-            if best == document or held == _NONE:
+            if best == document or best_leader == _NONE:
                 continue
-            before, own = _rank(ranks, held), _rank(ranks, chosen) if chosen != _NONE else last
+            before, own = _rank(ranks, best_leader), _rank(ranks, chosen) if chosen != _NONE else last
             if before < own or (before == own and equal[sort] < method):
-                chosen, similarity, method = held, 1.0, equal[sort]
+                chosen, similarity, method = best_leader, 1.0, equal[sort]
         found[0][document], found[1][document], found[2][document] = chosen, similarity, method
         if chosen != _NONE:  # of documents of earlier runs, those that agree were not joined here
             _union(parent, chosen, document, ranks)

@@ -1,13 +1,13 @@
-"""ArrayRecord, for Grain and MaxText: a record is a document, or a piece of one, as a tf.train.Example.
+"""ArrayRecord, for Grain and MaxText: a record is a document, or a chunk of one, as a tf.train.Example.
 
     SPLIT/NNNNN.array_record     one a shard that has a document
 
     record    tf.train.Example in protocol buffers' wire format:
                 features { feature { key: "text"  value { int64_list { value: [ids] } } } }
 
-A document longer than `seq_len` is cut into pieces of that many tokens, since MaxText leaves out what is
-longer than its `max_target_length`. The pieces of a document follow each other, and the last one ends
-in EOS. So pieces end to end are the documents end to end.
+A document longer than `seq_len` is cut into chunks of that many tokens, since MaxText leaves out what is
+longer than its `max_target_length`. The chunks of a document follow each other, and the last one ends
+in EOS. So chunks end to end are the documents end to end.
 
 The library array_record writes the container, whose bytes are the same for the same records.
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource, StoredDocuments
 
 FEATURE = b"text"
@@ -60,8 +60,8 @@ def _varint(value: int) -> bytes:
     return bytes(found)
 
 
-def pieces(block: StoredDocuments, length: int) -> Iterator[NDArray[np.integer]]:
-    """Yield each document, or its pieces of at most `length` tokens."""
+def chunks_of(block: StoredDocuments, length: int) -> Iterator[NDArray[np.integer]]:
+    """Yield each document, or its chunks of at most `length` tokens."""
     ends = np.cumsum(block.lengths)
     for start, end in zip(ends - block.lengths, ends, strict=True):
         for first in range(int(start), int(end), length):
@@ -91,8 +91,8 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
     with files.append(name) as file, files.scratch(name) as place:
         writer = _library().ArrayRecordWriter(str(place), _OPTIONS)
         for block in source.blocks(shard):
-            for piece in pieces(block, source.manifest.seq_len):
-                writer.write(encoded_example(piece))
+            for chunk in chunks_of(block, source.manifest.seq_len):
+                writer.write(encoded_example(chunk))
         writer.close()
         with place.open("rb") as written:
             while data := written.read(_COPIED):
@@ -126,7 +126,7 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
 
 ARRAY_RECORD = Format(
     name="array-record",
-    holds=Holds.DOCUMENTS,
+    holds=FormatContents.DOCUMENTS,
     client="Grain, MaxText",
     files=("SPLIT/NNNNN.array_record",),
     write_part=_write_part,

@@ -78,7 +78,7 @@ def _narrowed(name: str, column: ColumnType, manifest: Manifest) -> ColumnType:
         return column
     lowest, highest = bounds[name]
     for dtype in _DTYPES:
-        held = np.iinfo(dtype)
-        if held.min <= lowest and highest <= held.max:
+        limits = np.iinfo(dtype)
+        if limits.min <= lowest and highest <= limits.max:
             return ColumnType(dtype, column.shape)
     return column

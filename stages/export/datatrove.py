@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages, same_length, windows
 
@@ -108,7 +108,7 @@ def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
 
 DATATROVE = Format(
     name="datatrove",
-    holds=Holds.DOCUMENTS,
+    holds=FormatContents.DOCUMENTS,
     client="datatrove, nanotron",
     files=("SPLIT/NNNNN.ds", "SPLIT/NNNNN.ds.index", "SPLIT/NNNNN.ds.metadata", "SPLIT/NNNNN.ds.loss"),
     loss_masks=True,

@@ -30,7 +30,7 @@ from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages, stage_by_stage
 
 
-class Holds(StrEnum):
+class FormatContents(StrEnum):
     """What a format is made of."""
 
     DOCUMENTS = "documents"
@@ -72,7 +72,7 @@ class Format:
 
     name: str
     """As `--format` takes it."""
-    holds: Holds
+    holds: FormatContents
     client: str
     """What reads it."""
     files: tuple[str, ...]
@@ -106,7 +106,7 @@ class Format:
         Raises:
             ConfigError: the format holds documents, or no such column.
         """
-        if self.holds is not Holds.ROWS:
+        if self.holds is not FormatContents.ROWS:
             if asked:
                 raise ConfigError(
                     f"--columns {','.join(asked)}: {self.name} holds documents, which have no columns;"
@@ -130,7 +130,7 @@ class Format:
         Raises:
             ConfigError: its trainer would learn the others too.
         """
-        if self.holds is Holds.DOCUMENTS and source.has_loss_mask and not self.loss_masks:
+        if self.holds is FormatContents.DOCUMENTS and source.has_loss_mask and not self.loss_masks:
             raise ConfigError(
                 f"--format {self.name}: holds ids alone, but only targets of {source.manifest.name} have"
                 ' a loss (loss = "targets"), and prompts would be learned too; export it as olmo-core or'

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from stages.export.columns import ColumnType
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
@@ -147,7 +147,7 @@ def _stages(_: Sequence[ExportedStage], __: str) -> TrainerStages:
 
 HF = Format(
     name="hf",
-    holds=Holds.ROWS,
+    holds=FormatContents.ROWS,
     client="Hugging Face datasets, load_from_disk",
     files=(
         "dataset_dict.json",
@@ -166,7 +166,7 @@ HF = Format(
 )
 HF_PARQUET = Format(
     name="hf-parquet",
-    holds=Holds.ROWS,
+    holds=FormatContents.ROWS,
     client="Hugging Face datasets, load_dataset",
     files=("SPLIT/SPLIT-NNNNN-of-MMMMM.parquet",),
     write_part=_write_parquet,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
 
@@ -146,7 +146,7 @@ def _stages(_: Sequence[ExportedStage], __: str) -> TrainerStages:
 
 LITDATA = Format(
     name="litdata",
-    holds=Holds.DOCUMENTS,
+    holds=FormatContents.DOCUMENTS,
     client="LitData, litgpt",
     files=("SPLIT/index.json", "SPLIT/chunk-NNNNN.bin"),
     write_part=_write_part,

@@ -24,7 +24,7 @@ import numpy as np
 from stages.errors import ConfigError
 from stages.export.columns import TOKENS, ColumnType
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
@@ -144,14 +144,14 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
 
 
 def _finish(source: ExportSource, files: ExportFiles) -> None:
-    described, config, layout = describe_columns(source), _config(source), row_layout(source)
+    columns, config, layout = describe_columns(source), _config(source), row_layout(source)
     shards: list[dict[str, object]] = []
     for shard in range(source.num_shards):
         for first, last in _ranges(source, shard):
             size = _WIDTH * (last - first + 2) + len(config) + layout.itemsize * (last - first)
             name = f"shard.{len(shards):05}.mds"
             raw = {"basename": name, "bytes": size, "hashes": {}}
-            shards.append(described | {"raw_data": raw, "samples": last - first, "zip_data": None})
+            shards.append(columns | {"raw_data": raw, "samples": last - first, "zip_data": None})
     index = {"shards": shards, "version": 2}
     files.write(f"{source.split}/index.json", json.dumps(index, sort_keys=True).encode())
 
@@ -202,7 +202,7 @@ def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
 
 MDS = Format(
     name="mds",
-    holds=Holds.ROWS,
+    holds=FormatContents.ROWS,
     client="MosaicML Streaming, llm-foundry",
     files=("SPLIT/index.json", "SPLIT/shard.NNNNN.mds"),
     write_part=_write_part,

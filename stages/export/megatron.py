@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
 
@@ -97,14 +97,14 @@ def _sequences(source: ExportSource, *, split: bool) -> Iterator[tuple[NDArray[n
         assert found is not None, "refused before"
         counts = np.diff(found.ptr)
         first = np.repeat(np.cumsum(lengths) - lengths, counts)
-        pieces = np.diff(first + found.values, prepend=0)
+        sizes = np.diff(first + found.values, prepend=0)
         last = found.values[found.ptr[1:] - 1] if (counts > 0).all() else lengths - 1
-        if (last != lengths).any() or (pieces < 1).any():
+        if (last != lengths).any() or (sizes < 1).any():
             raise FormatError(
                 f"{source.place(shard)}: sentences do not add up to their documents; `shardmill verify`"
                 " names all that is wrong"
             )
-        yield pieces, counts
+        yield sizes, counts
 
 
 def _finish(source: ExportSource, files: ExportFiles, *, split: bool) -> None:
@@ -191,7 +191,7 @@ def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
 
 MEGATRON = Format(
     name="megatron",
-    holds=Holds.DOCUMENTS,
+    holds=FormatContents.DOCUMENTS,
     client="Megatron-LM, GPT-NeoX",
     files=("SPLIT.bin", "SPLIT.idx"),
     write_part=_write_part,
@@ -203,7 +203,7 @@ MEGATRON = Format(
 )
 MEGATRON_SENTENCES = Format(
     name="megatron-sentences",
-    holds=Holds.DOCUMENTS,
+    holds=FormatContents.DOCUMENTS,
     client="Megatron-LM: BERT, T5",
     files=("SPLIT.bin", "SPLIT.idx"),
     write_part=_write_part,

@@ -11,7 +11,7 @@ import pickle  # written, never read
 from collections.abc import Sequence
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
 
@@ -70,7 +70,7 @@ def _stages(stages: Sequence[ExportedStage], _: str) -> TrainerStages:
 
 NANOGPT = Format(
     name="nanogpt",
-    holds=Holds.DOCUMENTS,
+    holds=FormatContents.DOCUMENTS,
     client="nanoGPT",
     files=("train.bin", "val.bin", META),
     write_part=_write_part,

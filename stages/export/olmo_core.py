@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource
 from stages.export.staged import ExportedStage, TrainerStages
 
@@ -137,7 +137,7 @@ def _stages(stages: Sequence[ExportedStage], _: str) -> TrainerStages:
 
 OLMO_CORE = Format(
     name="olmo-core",
-    holds=Holds.DOCUMENTS,
+    holds=FormatContents.DOCUMENTS,
     client="OLMo-core",
     files=(
         "SPLIT/NNNNN.npy",

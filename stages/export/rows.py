@@ -58,10 +58,10 @@ def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
 
 def _shuffling(sources: Sequence[ExportSource]) -> str:
     """Say what shuffling does to the order of rows."""
-    dealt = [one.split for one in sources if one.manifest.interleave == "exact"]
-    if not dealt:
+    named = [one.split for one in sources if one.manifest.interleave == "exact"]
+    if not named:
         return "shuffle them"
     return (
-        f"those of {' and '.join(dealt)} are dealt, so each stretch of them has the sources in their"
+        f"those of {' and '.join(named)} are dealt, so each stretch of them has the sources in their"
         " shares; a trainer that shuffles them has these shares on average only"
     )

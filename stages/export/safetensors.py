@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ExportSource
 
@@ -85,7 +85,7 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
 
 SAFETENSORS = Format(
     name="safetensors",
-    holds=Holds.ROWS,
+    holds=FormatContents.ROWS,
     client="safetensors",
     files=("SPLIT/NNNNN.safetensors",),
     write_part=_write_part,

@@ -76,17 +76,17 @@ def as_texts(table: pa.Table, *, source: str, ids: pa.Array) -> pa.Table:
         source: the documents' source.
         ids: their ids in hexadecimal digits.
     """
-    held = {name: table.column(name) for name in table.column_names}
-    held["id"] = ids
-    held["source"] = pa.array([source] * table.num_rows, pa.string())
-    held["path"] = held["path"].cast(pa.string())
+    columns = {name: table.column(name) for name in table.column_names}
+    columns["id"] = ids
+    columns["source"] = pa.array([source] * table.num_rows, pa.string())
+    columns["path"] = columns["path"].cast(pa.string())
     kept = keep_columns_of(table.column_names)
     taken = set(_OWN)
     for name, column in zip(kept_names(kept), kept, strict=True):
-        value = held.pop(name)
-        held[column if column not in taken else name] = value
-    first = [name for name in _OWN if name in held]
-    return pa.table({name: held[name] for name in (*first, *(n for n in held if n not in first))})
+        value = columns.pop(name)
+        columns[column if column not in taken else name] = value
+    first = [name for name in _OWN if name in columns]
+    return pa.table({name: columns[name] for name in (*first, *(n for n in columns if n not in first))})
 
 
 def _write_parquet(name: str, tables: Iterator[pa.Table], files: ExportFiles) -> None:

@@ -28,7 +28,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from stages.cleaning.text import clean_text
-from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge, measured
+from stages.filtering.filter import Change, Document, Filter, FilterConfig, Judge, Removal, measured
 
 CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 _ENDS = (".", "?", "!", '"')
@@ -80,13 +80,13 @@ def count_sentences(line: str) -> int:
 
 
 def _open(config: C4) -> Judge:
-    def judge(document: Document) -> Gone | Changed | None:
+    def judge(document: Document) -> Removal | Change | None:
         return _judge(document, config)
 
     return judge
 
 
-def _judge(document: Document, config: C4) -> Gone | Changed | None:
+def _judge(document: Document, config: C4) -> Removal | Change | None:
     text = document.text.decode()
     lowered = text.lower()
     named = "[" in text or any(phrase in lowered for phrase in (_FILLER, _SCRIPT, *_POLICIES))
@@ -103,12 +103,12 @@ def _judge(document: Document, config: C4) -> Gone | Changed | None:
             continue
         lower = line.lower() if named else ""
         if _FILLER in lower:
-            return Gone("lorem_ipsum", 'holds "lorem ipsum"')
+            return Removal("lorem_ipsum", 'holds "lorem ipsum"')
         if _SCRIPT in lower:
             counts[_LINES] += 1
             continue
         if "{" in line:
-            return Gone("curly_bracket", 'holds "{" in a line that stays')
+            return Removal("curly_bracket", 'holds "{" in a line that stays')
         if named and any(phrase in lower for phrase in _POLICIES):
             counts[_LINES] += 1
             continue
@@ -120,7 +120,7 @@ def _judge(document: Document, config: C4) -> Gone | Changed | None:
     left = "\n".join(kept).strip()
     if not config.remove_lines or left == text:
         return None
-    return Changed(left.encode(), counts={name: number for name, number in counts.items() if number})
+    return Change(left.encode(), counts={name: number for name, number in counts.items() if number})
 
 
 def _is_no_sentence(whole: str, line: str, config: C4) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from stages.cleaning.text import cleaned
 from stages.config import canonical_json, changed_settings
-from stages.filtering.filter import Changed, Document, FilterConfig, Gone, Judge
+from stages.filtering.filter import Change, Document, FilterConfig, Judge, Removal
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
 from stages.filtering.table import filter_of, filters_for
 
@@ -22,7 +22,7 @@ EXCERPT_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
-class Judged:
+class FilteredDocument:
     """What the filters made of a document."""
 
     document: Document
@@ -64,21 +64,21 @@ class FilterChain:
         opened, self._opened, self._judges = self._opened, {}, []
         return {key: judge for key, judge in opened.items() if key in wanted}
 
-    def judge(self, document: Document) -> Judged:
+    def judge(self, document: Document) -> FilteredDocument:
         """Return what becomes of a document."""
         counts: Counter[str] = Counter()
         for label, judge in self._judges:
             verdict = judge(document)
             if verdict is None:
                 continue
-            if isinstance(verdict, Gone):
+            if isinstance(verdict, Removal):
                 return _gone(document, label, verdict)
             counts.update({f"{label}.{name}": number for name, number in verdict.counts.items()})
             counts[f"{label}.documents"] += 1
             document = _changed(document, verdict)
             if verdict.text is not None and length_verdict(document.text, _ANY) is not None:
-                return _gone(document, label, Gone(EMPTY, "no character but white space is left"))
-        return Judged(document, counts=counts)
+                return _gone(document, label, Removal(EMPTY, "no character but white space is left"))
+        return FilteredDocument(document, counts=counts)
 
 
 def _key(config: FilterConfig) -> bytes:
@@ -86,7 +86,7 @@ def _key(config: FilterConfig) -> bytes:
     return canonical_json(changed_settings(config.model_copy(update={"sources": None})))
 
 
-def _changed(document: Document, change: Changed) -> Document:
+def _changed(document: Document, change: Change) -> Document:
     language = document.language if change.language is None else change.language
     if change.text is None:
         return replace(document, language=language)
@@ -94,7 +94,7 @@ def _changed(document: Document, change: Changed) -> Document:
     return replace(document, language=language, text=clean.data, characters=clean.characters)
 
 
-def _gone(document: Document, label: str, verdict: Gone) -> Judged:
+def _gone(document: Document, label: str, verdict: Removal) -> FilteredDocument:
     shown = document.text if verdict.excerpt is None else verdict.excerpt
     excerpt = shown[: 4 * EXCERPT_CHARACTERS].decode(errors="ignore")[:EXCERPT_CHARACTERS]
-    return Judged(document, f"{label}.{verdict.rule}", verdict.detail, excerpt)
+    return FilteredDocument(document, f"{label}.{verdict.rule}", verdict.detail, excerpt)

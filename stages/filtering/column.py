@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 from pydantic import Field, field_validator, model_validator
 
-from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
+from stages.filtering.filter import Document, Filter, FilterConfig, Judge, Removal, measured
 
 Missing = Literal["drop", "keep"]
 _RULES = ("missing", "not_a_number", "below_min", "above_max", "not_among")
@@ -55,31 +55,31 @@ class ColumnBound(FilterConfig):
 
 
 def _open(config: ColumnBound) -> Judge:
-    def judge(document: Document) -> Gone | None:
+    def judge(document: Document) -> Removal | None:
         return _judge(document.values.get(config.column), config)
 
     return judge
 
 
-def _judge(value: object, config: ColumnBound) -> Gone | None:
+def _judge(value: object, config: ColumnBound) -> Removal | None:
     if is_missing(value):
         if config.missing == "keep":
             return None
-        return Gone("missing", f"column {config.column!r} has no value")
+        return Removal("missing", f"column {config.column!r} has no value")
     if config.one_of is not None:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if normalize("NFC", text) in config.one_of:
             return None
-        return Gone("not_among", f"column {config.column!r}: {text[:_SHOWN]!r} is not in one_of")
+        return Removal("not_among", f"column {config.column!r}: {text[:_SHOWN]!r} is not in one_of")
     return _within(value, config)
 
 
-def _within(value: object, config: ColumnBound) -> Gone | None:
+def _within(value: object, config: ColumnBound) -> Removal | None:
     """Return the verdict on a value that must lie within bounds."""
     number = _number_of(value)
     if number is None:
         shown = str(value)[:_SHOWN]
-        return Gone("not_a_number", f"column {config.column!r}: {shown!r} ({type(value).__name__})")
+        return Removal("not_a_number", f"column {config.column!r}: {shown!r} ({type(value).__name__})")
     if config.min is not None and number < config.min:
         return measured("below_min", f"column {config.column!r}", number, "min", config.min)
     if config.max is not None and number > config.max:

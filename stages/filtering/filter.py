@@ -1,7 +1,7 @@
 """A filter as one value: what it asks of a document, its settings, and all reasons for which one goes.
 
     open(settings)      gives a judge, once a part of the input: lists are read, models loaded
-    judge(document)     None if it stays as it is, `Gone`, or `Changed`
+    judge(document)     None if it stays as it is, `Removal`, or `Change`
 
 A judge is pure: the same document always gets the same answer. `stages.filtering.table` lists the
 filters that exist, and `stages.filtering.chain` asks those of a run in their order.
@@ -59,7 +59,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Gone:
+class Removal:
     """Why a document goes."""
 
     rule: str
@@ -71,7 +71,7 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Changed:
+class Change:
     """What a document becomes."""
 
     text: bytes | None = None
@@ -82,7 +82,7 @@ class Changed:
     """How often each change was made."""
 
 
-Judge = Callable[[Document], Gone | Changed | None]
+Judge = Callable[[Document], Removal | Change | None]
 
 
 def no_columns(_: FilterConfig) -> tuple[str, ...]:
@@ -145,12 +145,12 @@ class Filter(Generic[Settings_contra]):
         return tuple(f"{self.name}.{rule}" for rule in self.rules)
 
 
-def measured(rule: str, what: str, found: float, setting: str, bound: float) -> Gone:
+def measured(rule: str, what: str, found: float, setting: str, bound: float) -> Removal:
     """Return a verdict that says what was measured and the bound of a setting.
 
     ("too_few_words", "words", 12, "min_words", 50) -> "words: 12; min_words = 50"
     """
-    return Gone(rule, f"{what}: {_number(found)}; {setting} = {_number(bound)}")
+    return Removal(rule, f"{what}: {_number(found)}; {setting} = {_number(bound)}")
 
 
 def _number(value: float) -> str:

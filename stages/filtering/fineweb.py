@@ -20,7 +20,7 @@ from pydantic import Field
 
 from stages.byte_kernels import code_point
 from stages.filtering.characters import SPACE, STOP, character_flags
-from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
+from stages.filtering.filter import Document, Filter, FilterConfig, Judge, Removal, measured
 from stages.filtering.repeats import empty_set, mixed, slot_of
 from stages.filtering.words import Words
 from stages.hashing import GOLDEN
@@ -81,7 +81,7 @@ def _count_lines(
 
 
 def _open(config: FineWeb) -> Judge:
-    def judge(document: Document) -> Gone | None:
+    def judge(document: Document) -> Removal | None:
         data, counts = document.text, np.zeros(4, np.int64)
         feeds = data.count(b"\n")
         table = empty_set(feeds + 1)

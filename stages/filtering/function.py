@@ -21,9 +21,9 @@ import xxhash
 from pydantic import Field
 
 from stages.errors import ConfigError, DataError
-from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge
+from stages.filtering.filter import Document, Filter, FilterConfig, Judge, Removal
 
-Keep = Callable[[str, dict[str, object]], bool | str]
+KeepFunction = Callable[[str, dict[str, object]], bool | str]
 _MOST_SAID = 200
 """Characters of what a function says in a detail."""
 
@@ -64,7 +64,7 @@ def source_digest(module: str) -> str:
     return xxhash.xxh3_128_hexdigest(origin.read_bytes())
 
 
-def load_function(name: str) -> Keep:
+def load_function(name: str) -> KeepFunction:
     """Return the function that "package.module:keep" names.
 
     Raises:
@@ -77,7 +77,7 @@ def load_function(name: str) -> Keep:
         raise
     except Exception as error:  # the module may raise anything
         raise ImportError(f"{type(error).__name__}: {error}") from error
-    found: Keep | None = getattr(home, function, None)
+    found: KeepFunction | None = getattr(home, function, None)
     if not callable(found):  # "no such function" is a failed import to whoever names it
         raise ImportError(  # noqa: TRY004
             f"module {module!r} has no function {function!r}"
@@ -88,7 +88,7 @@ def load_function(name: str) -> Keep:
 def _open(config: UserFunction) -> Judge:
     try:
         same = source_digest(config.function.partition(":")[0]) == config.digest
-        keep = load_function(config.function)
+        function = load_function(config.function)
     except ImportError as error:
         raise ConfigError(f"filters: function = {config.function!r}: {_importing(error)}") from error
     if not same:
@@ -97,10 +97,10 @@ def _open(config: UserFunction) -> Judge:
             " planned with; install the same on every node, and run again"
         )
 
-    def judge(document: Document) -> Gone | None:
+    def judge(document: Document) -> Removal | None:
         columns = {name: document.values.get(name) for name in config.columns}
         try:
-            answer = keep(document.text.decode(), columns)
+            answer = function(document.text.decode(), columns)
         except Exception as error:  # the user's code may raise anything
             raise DataError(
                 f"filters: {config.function} raised {type(error).__name__}: {_line(error)}; correct it,"
@@ -109,9 +109,9 @@ def _open(config: UserFunction) -> Judge:
         if answer is True:
             return None
         if answer is False:
-            return Gone("dropped", f"{config.function} returned False")
+            return Removal("dropped", f"{config.function} returned False")
         if isinstance(answer, str):
-            return Gone("dropped", _line(answer))
+            return Removal("dropped", _line(answer))
         raise DataError(
             f"filters: {config.function} returned {type(answer).__name__}; it must return True to keep"
             " the document, or False or a text that says why it goes"

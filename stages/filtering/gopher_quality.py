@@ -24,7 +24,7 @@ from pydantic import Field, field_validator, model_validator
 
 from stages.byte_kernels import code_point
 from stages.filtering.characters import SPACE, character_flags
-from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
+from stages.filtering.filter import Document, Filter, FilterConfig, Judge, Removal, measured
 from stages.filtering.words import ALPHABETIC, REAL, Words, split_words, word_hash
 from stages.kernels import lean_kernel
 
@@ -132,7 +132,7 @@ def _count_lines(
 def _open(config: GopherQuality) -> Judge:
     stop_words = np.array([word_hash(word) for word in sorted(set(config.stop_words))], np.uint64)
 
-    def judge(document: Document) -> Gone | None:
+    def judge(document: Document) -> Removal | None:
         words = Words(document.text)
         return (
             _lengths(words, config)
@@ -144,7 +144,7 @@ def _open(config: GopherQuality) -> Judge:
     return judge
 
 
-def _lengths(words: Words, config: GopherQuality) -> Gone | None:
+def _lengths(words: Words, config: GopherQuality) -> Removal | None:
     real = words.kinds & REAL != 0
     count = int(real.sum())
     if count < config.min_words:
@@ -160,7 +160,7 @@ def _lengths(words: Words, config: GopherQuality) -> Gone | None:
     return None
 
 
-def _symbols(words: Words, data: bytes, config: GopherQuality) -> Gone | None:
+def _symbols(words: Words, data: bytes, config: GopherQuality) -> Removal | None:
     most, count = config.max_symbol_ratio, len(words.kinds)
     hashes = data.count(b"#") / count
     if hashes > most:
@@ -171,7 +171,7 @@ def _symbols(words: Words, data: bytes, config: GopherQuality) -> Gone | None:
     return None
 
 
-def _lines(data: bytes, config: GopherQuality) -> Gone | None:
+def _lines(data: bytes, config: GopherQuality) -> Removal | None:
     counts, marks = np.zeros(3, np.int64), np.array([*_BULLETS, ord(_ELLIPSIS)], np.int64)
     _count_lines(np.frombuffer(data, np.uint8), character_flags(), marks, counts)
     lines, bulleted, ended = counts.tolist()
@@ -184,7 +184,7 @@ def _lines(data: bytes, config: GopherQuality) -> Gone | None:
     return None
 
 
-def _kinds(words: Words, stop_words: NDArray[np.uint64], config: GopherQuality) -> Gone | None:
+def _kinds(words: Words, stop_words: NDArray[np.uint64], config: GopherQuality) -> Removal | None:
     share = int((words.kinds & ALPHABETIC != 0).sum()) / len(words.kinds)
     least = config.min_alphabetic_words
     if share < least:

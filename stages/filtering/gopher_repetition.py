@@ -26,13 +26,13 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from stages.filtering.characters import character_flags
-from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
+from stages.filtering.filter import Document, Filter, FilterConfig, Judge, Removal, measured
 from stages.filtering.repeats import (
     empty_set,
-    most_frequent_run,
+    most_frequent_ngram,
     no_numbers,
-    repeated_pieces,
-    repeated_runs,
+    repeated_ngrams,
+    repeated_parts,
 )
 from stages.filtering.words import Words
 
@@ -72,42 +72,46 @@ class GopherRepetition(FilterConfig):
 
 
 def _open(config: GopherRepetition) -> Judge:
-    def judge(document: Document) -> Gone | None:
-        return next(_broken(document, config), None)
+    def judge(document: Document) -> Removal | None:
+        return next(_removals(document, config), None)
 
     return judge
 
 
-def _broken(document: Document, config: GopherRepetition) -> Iterator[Gone]:
+def _removals(document: Document, config: GopherRepetition) -> Iterator[Removal]:
     """Yield the rules that a document breaks, in their order."""
-    yield from _pieces(document, "paragraph", config.max_paragraphs, config.max_paragraph_characters)
-    yield from _pieces(document, "line", config.max_lines, config.max_line_characters)
+    yield from _repeated_parts(
+        document, "paragraph", config.max_paragraphs, config.max_paragraph_characters
+    )
+    yield from _repeated_parts(document, "line", config.max_lines, config.max_line_characters)
     words, characters = Words(document.text), document.characters
     arrays, most = (words.hashes, words.powers, words.lengths), len(words.hashes)
     for size, bound in zip(_TOP, config.max_top, strict=True):
-        top = most_frequent_run(*arrays, size, empty_set(most), no_numbers(most))  # let go at once
+        top = most_frequent_ngram(*arrays, size, empty_set(most), no_numbers(most))  # let go at once
         share = min(1.0, top / characters)  # "! ! !" has two runs of "! !"
         if share > bound:
             yield measured(f"top_{size}", "share of characters", share, "max_top", bound)
     for size, bound in zip(_REPEATED, config.max_repeated, strict=True):
-        share = repeated_runs(*arrays, size, empty_set(most)) / characters
+        share = repeated_ngrams(*arrays, size, empty_set(most)) / characters
         if share > bound:
             yield measured(f"repeated_{size}", "share of characters", share, "max_repeated", bound)
 
 
-def _pieces(document: Document, what: str, most: float, most_characters: float) -> Iterator[Gone]:
+def _repeated_parts(
+    document: Document, what: str, most: float, most_characters: float
+) -> Iterator[Removal]:
     data = document.text.decode().strip().encode() if what == "paragraph" else document.text
     counts = np.zeros(3, np.int64)
     table = empty_set(data.count(b"\n") + 1)
     buffer, whole = np.frombuffer(data, np.uint8), what == "paragraph"
-    repeated_pieces(buffer, character_flags(), whole, table, counts)
-    pieces, repeats, characters = counts.tolist()
-    share, of_characters = repeats / pieces, characters / document.characters
+    repeated_parts(buffer, character_flags(), whole, table, counts)
+    parts, repeats, characters = counts.tolist()
+    share, of_characters = repeats / parts, characters / document.characters
     rules = [(f"{what}s", f"share of {what}s", share, f"max_{what}s", most)]
     named = (f"{what}_characters", "share of characters", of_characters, f"max_{what}_characters")
     yield from (measured(*one) for one in [*rules, (*named, most_characters)] if one[2] > one[4])
 
 
-_PIECES = ("paragraphs", "paragraph_characters", "lines", "line_characters")
-_RUNS = (*(f"top_{size}" for size in _TOP), *(f"repeated_{size}" for size in _REPEATED))
-GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, version=3, memory_factor=39)
+_PARTS = ("paragraphs", "paragraph_characters", "lines", "line_characters")
+_NGRAMS = (*(f"top_{size}" for size in _TOP), *(f"repeated_{size}" for size in _REPEATED))
+GOPHER_REPETITION = Filter(GopherRepetition, (*_PARTS, *_NGRAMS), _open, version=3, memory_factor=39)

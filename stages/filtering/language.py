@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 from pydantic import Field, model_validator
 
 from stages.errors import ConfigError, DataError
-from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge, installed
+from stages.filtering.filter import Change, Document, Filter, FilterConfig, Judge, Removal, installed
 
 PACKAGE = "py3langid"
 EXTRA = "language"
@@ -85,17 +85,17 @@ def _open(config: Language) -> Judge:
         )
     detector, wanted = load_detector(), frozenset(config.languages)
 
-    def judge(document: Document) -> Gone | Changed | None:
+    def judge(document: Document) -> Removal | Change | None:
         start = document.text[: _UTF8 * config.characters].decode(errors="ignore")[: config.characters]
         language, likely = detector.classify(start)
         confidence = round(float(likely), _DIGITS)
         if wanted and language not in wanted:
-            return Gone("other_language", f"{language} at {confidence}; languages = {_list(config)}")
+            return Removal("other_language", f"{language} at {confidence}; languages = {_list(config)}")
         if wanted and confidence < config.min_confidence:
             bound = f"min_confidence = {config.min_confidence}"
-            return Gone("low_confidence", f"{language} at {confidence}; {bound}")
+            return Removal("low_confidence", f"{language} at {confidence}; {bound}")
         if config.fill and document.language is None and confidence >= config.min_confidence:
-            return Changed(language=language, counts={"filled": 1})
+            return Change(language=language, counts={"filled": 1})
         return None
 
     return judge

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from stages.config import Config
-from stages.filtering.filter import Document, Dropped, Filter, FilterConfig, Gone, Judge, measured
+from stages.filtering.filter import Document, Dropped, Filter, FilterConfig, Judge, Removal, measured
 
 EMPTY, TOO_SHORT, TOO_LONG = "empty", "too_short", "too_long"
 _FIRST_BYTES = 64
@@ -82,12 +82,12 @@ def _open(config: Length) -> Judge:
     least, most = config.min_chars or 0, config.max_chars
     enough = least if most is None else most + 1
 
-    def judge(document: Document) -> Gone | None:
+    def judge(document: Document) -> Removal | None:
         visible = visible_characters(document.text, most=enough)
         if visible < least:
             return measured(TOO_SHORT, "characters", visible, "min_chars", least)
         if most is not None and visible > most:
-            return Gone(TOO_LONG, f"characters: over {most:,}; max_chars = {most:,}")
+            return Removal(TOO_LONG, f"characters: over {most:,}; max_chars = {most:,}")
         return None
 
     return judge

@@ -20,7 +20,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from stages.errors import ConfigError, DataError
-from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge
+from stages.filtering.filter import Change, Document, Filter, FilterConfig, Judge, Removal
 from stages.filtering.pii_addresses import find_addresses, find_keys
 from stages.filtering.pii_emails import find_emails, list_digest
 from stages.filtering.pii_phones import find_phones, library_here
@@ -101,15 +101,15 @@ def _open(config: PersonalData) -> Judge:
             f" {config.judge}; install the same on every node"
         )
 
-    def judge(document: Document) -> Gone | Changed | None:
+    def judge(document: Document) -> Removal | Change | None:
         text, counts = replaced(document.text.decode(), config.find)
         if not counts:
             return None
         if config.action == "replace":
-            return Changed(text.encode(), counts=counts)
+            return Change(text.encode(), counts=counts)
         first = next(kind for kind in FINDERS if counts[kind])
         found = ", ".join(f"{kind}: {counts[kind]:,}" for kind in FINDERS if counts[kind])
-        return Gone(first, f"{found}; none may be found", excerpt=text.encode())
+        return Removal(first, f"{found}; none may be found", excerpt=text.encode())
 
     return judge
 

@@ -56,7 +56,7 @@ def mixed(value: np.uint64) -> np.uint64:
 
 
 @lean_kernel
-def repeated_pieces(
+def repeated_parts(
     buffer: NDArray[np.uint8],
     flags: NDArray[np.uint16],
     whole: bool,  # noqa: FBT001  # numba takes no names
@@ -72,12 +72,12 @@ def repeated_pieces(
     Args:
         buffer: (B,) the text in UTF-8.
         flags: `character_flags()`.
-        whole: whether lines with none such between them are one piece, a paragraph.
+        whole: whether lines with none such between them are one part, a paragraph.
         table: `empty_set` for as many as there are.
         counts: filled.
     """
     size, place = len(buffer), 0
-    pieces = repeats = characters = 0
+    parts = repeats = characters = 0
     while place < size:
         end = _line_end(buffer, place)
         if _is_blank(buffer, flags, place, end):
@@ -97,13 +97,13 @@ def repeated_pieces(
                 break
             value = value * GOLDEN + np.uint64(_LINE_FEED) + np.uint64(1)
             length += 1
-        pieces += 1
+        parts += 1
         value = mixed(value)
         slot = slot_of(table, value)
         repeats += table[slot] == value
         characters += length if table[slot] == value else 0
         table[slot] = value
-    counts[0], counts[1], counts[2] = pieces, repeats, characters
+    counts[0], counts[1], counts[2] = parts, repeats, characters
 
 
 @inlined_kernel
@@ -126,7 +126,7 @@ def _is_blank(buffer: NDArray[np.uint8], flags: NDArray[np.uint16], place: int, 
 
 
 @lean_kernel
-def most_frequent_run(
+def most_frequent_ngram(
     hashes: NDArray[np.uint64],
     powers: NDArray[np.uint64],
     lengths: NDArray[np.int32],
@@ -163,7 +163,7 @@ def most_frequent_run(
 
 
 @lean_kernel
-def repeated_runs(
+def repeated_ngrams(
     hashes: NDArray[np.uint64],
     powers: NDArray[np.uint64],
     lengths: NDArray[np.int32],

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from stages.errors import ConfigError, DataError
 from stages.filtering.column import Missing, is_missing
-from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge
+from stages.filtering.filter import Document, Filter, FilterConfig, Judge, Removal
 from stages.filtering.url_lists import host_of, lowered, read_domains, read_parts
 
 _SHOWN = 60
@@ -56,19 +56,19 @@ def _open(config: UrlLists) -> Judge:
         raise DataError(f"{_named(config)}: changed since the run was planned; run again")
     blocked = frozenset(domains)
 
-    def judge(document: Document) -> Gone | None:
+    def judge(document: Document) -> Removal | None:
         value = document.values.get(config.column)
         if is_missing(value) or not isinstance(value, str):
             shown = f"column {config.column!r} names no address"
-            return Gone("missing", shown) if config.missing == "drop" else None
+            return Removal("missing", shown) if config.missing == "drop" else None
         host = host_of(value)
         while host:
             if host in blocked:
-                return Gone("domain", f"{host} is in domains")
+                return Removal("domain", f"{host} is in domains")
             host = host.partition(".")[2]
         address = lowered(value)
-        held = next((text for text in substrings if text in address), None)
-        return None if held is None else Gone("substring", f"holds {held!r} of substrings")
+        found = next((text for text in substrings if text in address), None)
+        return None if found is None else Removal("substring", f"holds {found!r} of substrings")
 
     return judge
 

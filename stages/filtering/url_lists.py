@@ -103,7 +103,7 @@ _MOST = 253
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadLine:
     """A line of a list that has no known form."""
 
     place: str
@@ -113,7 +113,7 @@ class Unread:
     text: str
 
 
-def read_domains(places: Sequence[str]) -> tuple[tuple[str, ...], list[Unread]]:
+def read_domains(places: Sequence[str]) -> tuple[tuple[str, ...], list[UnreadLine]]:
     """Return the hosts of lists in one spelling, each once, and the lines that name none.
 
     Raises:
@@ -130,7 +130,7 @@ def read_domains(places: Sequence[str]) -> tuple[tuple[str, ...], list[Unread]]:
             lines += bool(hosts)
             found.update(dict.fromkeys(hosts))
             if not hosts:
-                unread.append(Unread(place, number, line))
+                unread.append(UnreadLine(place, number, line))
         if before == len(found) and not lines:
             raise _empty(place, next((one for one in unread if one.place == place), None))
     return tuple(found), unread
@@ -216,7 +216,7 @@ def _lines(place: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _empty(place: str, unread: Unread | None) -> DataError:
+def _empty(place: str, unread: UnreadLine | None) -> DataError:
     if unread is None:
         return DataError(
             f"{place}: has no entry; write one a line, or take the file out of the run file"

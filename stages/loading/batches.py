@@ -22,8 +22,8 @@ from stages.errors import ConfigError
 from stages.loading.arguments import no_rows, one_of, whole_number
 from stages.loading.dataset import Batch, ShardDataset
 from stages.loading.order import MAX_SORTED
+from stages.loading.resumable import BatchesState, ResumableBatches, read_field
 from stages.loading.shared_number import MAX_NUMBER
-from stages.loading.walk import Walk, WalkState, read_field
 from stages.objectives.rows import IGNORED
 from stages.seeding import MAX_EPOCHS
 
@@ -52,7 +52,7 @@ class RowSource(Protocol):
 
     @property
     def epoch(self) -> int:
-        """The epoch that a walk begins in."""
+        """The epoch that an iteration begins in."""
 
     @property
     def shuffle(self) -> bool:
@@ -73,13 +73,13 @@ class RowSource(Protocol):
 
 
 class WalkPosition(NamedTuple):
-    """Where a walk stands: all positions of the epoch before this one have been given."""
+    """Where an iteration is: all positions of the epoch before this one have been given."""
 
     epoch: int
     position: int
 
 
-class Batches(Walk):
+class Batches(ResumableBatches):
     """The batches of one rank, from the current position; iterating moves it to the end of the epoch.
 
     `batches[n]` gives the n-th batch from here and does not move the position. So `Batches` is also a
@@ -260,7 +260,7 @@ class Batches(Walk):
         missing = self.place(step).position + self._together - len(self.rows)
         return max(missing, 0) if self.last == "pad" else 0
 
-    def state_dict(self, steps: int = 0) -> WalkState:
+    def state_dict(self, steps: int = 0) -> BatchesState:
         """Return the state to continue from, here or so many batches ahead, as plain JSON."""
         epoch, position = self.place(steps)
         read = {"read": self._read} if self._read and not steps else {}  # for torchdata: `_is_over`

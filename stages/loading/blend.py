@@ -43,7 +43,7 @@ class Blend:
     """
 
     epoch = 0
-    """The epoch of the blend that a walk begins in."""
+    """The epoch of the blend that an iteration begins in."""
 
     def __init__(
         self,

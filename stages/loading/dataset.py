@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.loading.arguments import from_begin, refuse_columns, sound_epoch, whole_positions
-from stages.loading.dealt import DealtOrder, DealtRows, dealt_rows
 from stages.loading.drawn import check_digests, check_sizes
+from stages.loading.interleaved import InterleavedOrder, InterleavedRows, interleaved_rows
 from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
 from stages.loading.order import MAX_SORTED, EpochOrder
@@ -195,14 +195,14 @@ class ShardDataset(Sequence[Batch]):
         return self._read(by_shard(shards, rows - self.reader.first_rows[shards]), epoch)
 
     def _order(self, epoch: int) -> EpochOrder:
-        if self._dealt is not None:
-            return DealtOrder(self._dealt, seed=self.manifest.seed, epoch=epoch)
+        if self._interleaved is not None:
+            return InterleavedOrder(self._interleaved, seed=self.manifest.seed, epoch=epoch)
         return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
 
     @cached_property
-    def _dealt(self) -> DealtRows | None:
-        """The rows by source, if they are dealt."""
-        return dealt_rows([self.manifest])
+    def _interleaved(self) -> InterleavedRows | None:
+        """The rows by source, if they are interleaved."""
+        return interleaved_rows([self.manifest])
 
     def keep(self, columns: Collection[str]) -> None:
         """Return these columns alone from now on.
@@ -222,8 +222,8 @@ class ShardDataset(Sequence[Batch]):
         adds = self.reader.adds_segments and "segment_ids" not in batch
         if adds and any(map(self._wants, _DERIVED)):
             batch |= self._segments(parts)
-        keep = self._wanted
-        return batch if keep is None else {name: batch[name] for name in batch if name in keep}
+        wanted = self._wanted
+        return batch if wanted is None else {name: batch[name] for name in batch if name in wanted}
 
     def _columns(self, parts: Sequence[ShardRows], epoch: int) -> Batch:
         """Return what the objective makes of rows; where it has no segments they may be missing."""

@@ -5,7 +5,7 @@
 
 Every part keeps its own manifest, files and keys: a row is drawn as its own generation draws it. The
 order of an epoch is one permutation of all rows, by the seed of generation 0. If the rows of every part
-are dealt by source, those of all parts are dealt together.
+are interleaved by source, those of all parts are interleaved together.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ from stages.loading.arguments import whole_number
 from stages.loading.blend import refuse_to_blend
 from stages.loading.dataset import Batch, ShardDataset
 from stages.loading.dataset import open_dataset as open_one
-from stages.loading.dealt import DealtRows, dealt_rows
 from stages.loading.empty_split import EmptySplit, holds_out
+from stages.loading.interleaved import InterleavedRows, interleaved_rows
 from stages.loading.split_reader import FileCheck
 from stages.store.folders import entries
 from stages.store.generations import (
@@ -113,9 +113,9 @@ class GrownDataset(ShardDataset):
         return batch
 
     @cached_property
-    def _dealt(self) -> DealtRows | None:
-        """The rows of all parts, if those of every part are dealt."""
-        return dealt_rows([part.manifest for part in self.parts])
+    def _interleaved(self) -> InterleavedRows | None:
+        """The rows of all parts, if those of every part are interleaved."""
+        return interleaved_rows([part.manifest for part in self.parts])
 
 
 def open_dataset(  # each names one thing that a trainer decides

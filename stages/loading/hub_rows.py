@@ -85,12 +85,12 @@ def chosen_columns(batch: Batch, names: Sequence[str]) -> Batch:
     Raises:
         ConfigError: there is no such column.
     """
-    held = dict(batch)
-    if ATTENTION_MASK not in held:
-        mask = token_mask(held)
+    columns = dict(batch)
+    if ATTENTION_MASK not in columns:
+        mask = token_mask(columns)
         if mask is not None:
-            held[ATTENTION_MASK] = mask.astype(np.int64)
-    absent = [name for name in names if name not in held]
+            columns[ATTENTION_MASK] = mask.astype(np.int64)
+    absent = [name for name in names if name not in columns]
     if absent:
-        raise ConfigError(f"columns: rows have no {absent[0]}; they have {', '.join(sorted(held))}")
-    return {name: held[name] for name in names}
+        raise ConfigError(f"columns: rows have no {absent[0]}; they have {', '.join(sorted(columns))}")
+    return {name: columns[name] for name in names}

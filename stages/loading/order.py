@@ -46,23 +46,23 @@ class EpochOrder:
         self._seed = seed
         self.epoch = epoch
         self._last = -1
-        self._held = 0, np.empty(0, np.int64)  # a position, and the rows from there on
+        self._cached = 0, np.empty(0, np.int64)  # a position, and the rows from there on
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what `shuffled` gives for positions, (N,) int64 in range(size)."""
-        start, held = self._held  # taken once, for another thread may replace it at any time
+        start, cached = self._cached  # taken once, for another thread may replace it at any time
         inside = positions - start
-        if not np.count_nonzero(inside.view(np.uint64) >= len(held)):  # below 0 is far above
-            return held[inside]
+        if not np.count_nonzero(inside.view(np.uint64) >= len(cached)):  # below 0 is far above
+            return cached[inside]
         first, last = int(positions.min()) // BLOCK, int(positions.max()) // BLOCK
         known, self._last = self._last, last
         if self._size > MAX_SORTED and (last - first > 1 or known not in (first, last)):
             return self._shuffled(positions)
         begin, end = first * BLOCK, min((last + 1) * BLOCK, self._size)
-        kept = held[begin - start :] if start <= begin < start + len(held) else held[:0]
-        held = np.concatenate([kept, self._shuffled(np.arange(begin + len(kept), end))])
-        self._held = begin, held
-        return held[positions - begin]
+        kept = cached[begin - start :] if start <= begin < start + len(cached) else cached[:0]
+        cached = np.concatenate([kept, self._shuffled(np.arange(begin + len(kept), end))])
+        self._cached = begin, cached
+        return cached[positions - begin]
 
     def _shuffled(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return shuffled(positions, self._size, seed=self._seed, epoch=self.epoch)
@@ -118,7 +118,7 @@ class Permutations:
             own = places[members[places] == one]
             rows[own] = self._order(one)[positions[own]]
         many = np.flatnonzero(~few)
-        rows[many] = self._walked(members[many], positions[many])
+        rows[many] = self._permuted(members[many], positions[many])
         return rows
 
     def _order(self, one: int) -> NDArray[np.int64]:
@@ -129,7 +129,7 @@ class Permutations:
             self._sorted[one] = order
         return order
 
-    def _walked(self, members: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _permuted(self, members: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
         sizes = self._sizes[members]
         rows = positions.astype(np.uint64)
         outside = np.arange(len(rows))

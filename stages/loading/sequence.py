@@ -23,9 +23,9 @@ from stages.loading.arguments import one_of, whole_number
 from stages.loading.batches import Last
 from stages.loading.dataset import Batch
 from stages.loading.grown import open_dataset
+from stages.loading.resumable import BatchesState, ResumableBatches, read_field
 from stages.loading.shared_number import MAX_NUMBER
-from stages.loading.stage import Stage, StagePosition, WalkedStage
-from stages.loading.walk import Walk, WalkState, read_field
+from stages.loading.stage import Stage, StagePosition, StageSteps
 from stages.seeding import MAX_EPOCHS
 
 _STATE_VERSION = 1
@@ -47,7 +47,7 @@ class SequencePosition(NamedTuple):
         return StagePosition(self.row, self.step)
 
 
-class Sequence(Walk):
+class Sequence(ResumableBatches):
     """The batches of one rank, stage after stage; iterating moves it to the end of the last stage.
 
     `sequence[n]` gives the n-th batch from here and does not move the position. So it is a map-style
@@ -71,7 +71,7 @@ class Sequence(Walk):
         super().__init__()
         self.last = one_of("last", last, get_args(Last))
         self._stages = [
-            _walked(number, stage, rank=rank, world_size=world_size, last=self.last)
+            _opened_stage(number, stage, rank=rank, world_size=world_size, last=self.last)
             for number, stage in enumerate(stages)
         ]
         _refuse_together(self._stages)
@@ -219,7 +219,7 @@ class Sequence(Walk):
                 f" up to {self._steps_end - 1:,} steps have numbers for {self._rows_end:,}"
             )
 
-    def state_dict(self, steps: int = 0) -> WalkState:
+    def state_dict(self, steps: int = 0) -> BatchesState:
         """Return the state to continue from, here or so many batches ahead, as plain JSON.
 
         It names all stages, so that its keys are the same from the first step to the last, as
@@ -229,7 +229,7 @@ class Sequence(Walk):
         place = self.place(steps)
         stage = self._stages[place.stage]
         epoch, position = divmod(place.row, len(stage.rows))
-        state: WalkState = {
+        state: BatchesState = {
             "version": _STATE_VERSION,
             "stage": place.stage,
             "epoch": epoch,
@@ -349,16 +349,16 @@ def open_sequence(
     return Sequence(stages, rank=rank, world_size=world_size, last=last)
 
 
-def _walked(number: int, stage: Stage, *, rank: int, world_size: int, last: Last) -> WalkedStage:
+def _opened_stage(number: int, stage: Stage, *, rank: int, world_size: int, last: Last) -> StageSteps:
     """Return the steps of a stage; an error says which it is."""
     try:
-        return WalkedStage(stage, rank=rank, world_size=world_size, last=last)
+        return StageSteps(stage, rank=rank, world_size=world_size, last=last)
     except ConfigError as error:
         name = stage.rows.name if stage.name is None else stage.name
         raise ConfigError(f"stage {number} {name!r}: {error}") from error
 
 
-def _refuse_together(stages: Several[WalkedStage]) -> None:
+def _refuse_together(stages: Several[StageSteps]) -> None:
     """Refuse stages that are no sequence."""
     if not stages:
         raise ConfigError("stages: there is none")

@@ -60,7 +60,7 @@ class SharedNumber:
         self._cells = (*cells, _Cell(0, seen=_NEVER))
 
 
-class _Shared(NamedTuple):
+class _SharedValue(NamedTuple):
     """What a cell holds."""
 
     value: int
@@ -80,26 +80,26 @@ class _Cell:
     def __init__(self, value: int, *, seen: int) -> None:
         self.shared = True
         self._name = int.from_bytes(os.urandom(8)) >> 1 | 1  # 0 is memory that no cell has yet
-        self._last = _Shared(value, 0, seen)
-        words = [*self._last, self._name]
+        self._last = _SharedValue(value, 0, seen)
+        numbers = [*self._last, self._name]
         try:
-            self._words: Array[c_int64] = RawArray(c_int64, words)
+            self._numbers: Array[c_int64] = RawArray(c_int64, numbers)
         except OSError:  # nowhere to put it: the dataset can be read all the same, in one process
-            self._words = (c_int64 * len(words))(*words)
+            self._numbers = (c_int64 * len(numbers))(*numbers)
             self.shared = False
 
-    def read(self) -> _Shared:
+    def read(self) -> _SharedValue:
         """Return what it holds."""
-        *words, name = self._words
+        *numbers, name = self._numbers
         if name == self._name:
-            self._last = _Shared(*words)
+            self._last = _SharedValue(*numbers)
         return self._last
 
     def write(self, value: int, *, seen: int) -> None:
         """Set the value: of one word, so a reader finds the old one or the new one."""
-        self._words[0] = value
-        self._words[2] = seen
-        self._words[1] += 1
+        self._numbers[0] = value
+        self._numbers[2] = seen
+        self._numbers[1] += 1
         self.read()  # for a process that is started now and first reads when the memory is gone
 
 

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from torch import Tensor
 from torch.utils.data import Dataset, Sampler
 
-from stages.loading.walk import Walk
+from stages.loading.resumable import ResumableBatches
 
 _Item = TypeVar("_Item")
 
@@ -25,7 +25,7 @@ class ReadsByPass(Protocol):
     """A `Loader`, as far as it is used here."""
 
     @property
-    def batches(self) -> Walk:
+    def batches(self) -> ResumableBatches:
         """Where it stands."""
 
     def __len__(self) -> int:
@@ -83,9 +83,9 @@ class SkippedPass(Dataset[dict[str, Tensor]]):
             IndexError: the pass has no such batch, or something else moved the loader.
         """
         if number != self._next:
-            walk = self._loader.batches
-            walk.restart(walk.current_pass)
-            walk.advance(number)
+            batches = self._loader.batches
+            batches.restart(batches.current_pass)
+            batches.advance(number)
             self._batches = iter(self._loader)
         self._next = number + 1
         for batch in self._batches:

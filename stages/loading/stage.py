@@ -4,7 +4,7 @@
     Stage(general, 8, tokens=10**9)   as many rows as have so many tokens, in as many passes as it takes
     Stage(general, 8, steps=1000)     so many batches of every rank, whatever their size
 
-`WalkedStage` counts steps for `Sequence`; the rows of a step are read by a `Batches`.
+`StageSteps` counts steps for `Sequence`; the rows of a step are read by a `Batches`.
 """
 
 import math
@@ -75,7 +75,7 @@ class StagePosition(NamedTuple):
     """Steps that are through, if it lasts steps; else 0."""
 
 
-class WalkedStage:
+class StageSteps:
     """The steps of a stage.
 
     Args:

@@ -1,4 +1,4 @@
-"""Batches as tensors, read ahead by worker processes: torch's DataLoader around a walk.
+"""Batches as tensors, read ahead by worker processes: torch's DataLoader around `ResumableBatches`.
 
     DIR -> open_dataset -> Batches or Sequence -> Loader -> a training loop, Lightning, transformers
 
@@ -25,11 +25,11 @@ from stages.errors import ConfigError, ShardmillError
 from stages.loading.arguments import whole_number
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch, ShardDataset, row_kernels
+from stages.loading.resumable import BatchesState, ResumableBatches
 from stages.loading.skipped import PassNumbers, SkippedPass, only_one
-from stages.loading.walk import Walk, WalkState
 
 Tensors = dict[str, Tensor]
-Walked = TypeVar("Walked", bound=Walk, default=Batches)
+Walked = TypeVar("Walked", bound=ResumableBatches, default=Batches)
 """What a loader is around, so that type checkers know what its `batches` can do."""
 _LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")
 """Bytes of the path of the folder for temporary files, in which workers make a socket.
@@ -40,7 +40,7 @@ batch, and torch waits for it for ever.
 
 
 class _Numbers(Sampler[int]):
-    """The numbers of the batches that are read next; workers have the walk as it was at number 0."""
+    """Numbers of the batches that are read next; workers have the batches as they were at number 0."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -154,10 +154,10 @@ class Loader(Generic[Walked]):
     collate_fn = staticmethod(only_one)
 
     def __iter__(self) -> Iterator[Tensors]:
-        """Yield what is left; the walk stands behind each batch that was given.
+        """Yield what is left; the place is behind each batch that was given.
 
         Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
-        The next one goes on from the walk's place, also after an error: it starts new workers then.
+        The next one goes on from the same place, also after an error: it starts new workers then.
         """
         self._loop = loop = self._loop + 1
         if self.restarts:
@@ -250,7 +250,7 @@ class Loader(Generic[Walked]):
         if running is not None:
             running._shutdown_workers()  # noqa: SLF001  # a loop that somebody holds would keep them
 
-    def state_dict(self) -> WalkState:
+    def state_dict(self) -> BatchesState:
         """Return the state, from which a loader of any number of workers and ranks continues."""
         return self.batches.state_dict()
 

@@ -16,9 +16,9 @@ from torch import Tensor
 from stages.errors import ConfigError
 from stages.loading.batches import Batches
 from stages.loading.losses import next_labels
+from stages.loading.resumable import BatchesState
 from stages.loading.sequence import Sequence
 from stages.loading.torch_loader import Loader, Tensors
-from stages.loading.walk import WalkState
 from stages.objectives.rows import IGNORED
 
 TitanBatch = tuple[dict[str, Tensor], Tensor]
@@ -62,7 +62,7 @@ class TorchtitanLoader:
         """End the workers of the loader."""
         self._loader.close()
 
-    def state_dict(self) -> WalkState:
+    def state_dict(self) -> BatchesState:
         """Return the state, from which a loader of any number of ranks continues, as plain JSON."""
         return self._loader.state_dict()
 

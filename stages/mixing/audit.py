@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stages.findings import Finding
+from stages.mixing.amounts import amount_gates, other_epochs, other_total
 from stages.mixing.audited import (
     AuditedLanguage,
     AuditedSource,
@@ -29,8 +30,7 @@ from stages.mixing.audited import (
 )
 from stages.mixing.classes import NO_WEIGHT, MixClass
 from stages.mixing.config import DatasetMix
-from stages.mixing.held import held_gates, other_epochs, other_total
-from stages.mixing.later import LaterShare, left_out_of
+from stages.mixing.later_generations import LaterShare, left_out_of
 from stages.mixing.pools import DrawnSource
 from stages.mixing.refusals import total_bound
 from stages.mixing.windows import (
@@ -42,9 +42,9 @@ from stages.mixing.windows import (
     window_starts,
 )
 
-DEALT_ROWS = 5
-"""Rows that a source has too many or too few in a stretch of dealt ones, at the most: half a point of a
-thousand rows, if they are equally full."""
+INTERLEAVED_ROWS = 5
+"""Rows that a source has too many or too few in a stretch of interleaved ones, at the most: half a point
+of a thousand rows, if they are equally full."""
 _LISTED = 3
 """Classes or sources that a message names."""
 _ROUNDING = 1e-12
@@ -113,14 +113,14 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
     if counted.largest is not None:
         largest = counted.largest
     bound = None if mix.total_tokens is None else total_bound(mix.total_tokens, largest)
-    held = counted.asked is not None
-    if held and mix.total_tokens is not None and bound is not None:
+    is_total_bound = counted.asked is not None
+    if is_total_bound and mix.total_tokens is not None and bound is not None:
         found += other_total(mix.total_tokens, sources, bound)
     audit = MixAudit(
         tolerance=mix.tolerance,
         total_asked=mix.total_tokens,
         total_bound=bound,
-        total_held=held,
+        total_held=is_total_bound,
         language_alpha=mix.language_alpha,
         planned_documents=sum(one.documents for one in counted.classes),
         planned_tokens=sum(one.tokens for one in counted.classes),
@@ -312,8 +312,8 @@ def _windows(counted: CountedMix) -> WindowsAudit | None:
             for tokens, total in zip(counted.windows[name], totals, strict=True)
         ]
         off = [abs(one - share) for one in own]
-        dealt = DEALT_ROWS * rows.longest
-        bounds = [max(counted.mix.tolerance, dealt / max(total, 1)) for total in totals]
+        interleaved = INTERLEAVED_ROWS * rows.longest
+        bounds = [max(counted.mix.tolerance, interleaved / max(total, 1)) for total in totals]
         if counted.mix.interleave == "shuffle":
             most = largest_sum(rows, name, size=size, windows=len(starts))
             bounds = [most / max(total, 1) for total in totals]
@@ -375,7 +375,7 @@ def _gates(counted: CountedMix, audit: MixAudit) -> Iterator[MixGate]:
             bound=bound * 100,
             passed=most <= bound + _ROUNDING,
         )
-    yield from held_gates(audit)
+    yield from amount_gates(audit)
     for own in () if windows is None else windows.sources:
         yield MixGate(
             name=f"points off in a window: {own.source}",

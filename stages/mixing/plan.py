@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
-from stages.mixing.later import Later, keeps, later_pools, there_alone
+from stages.mixing.later_generations import LaterGeneration, keeps_earlier, later_pools, without_empty
 from stages.mixing.pools import (
     ClassTokens,
     DrawnSource,
@@ -40,7 +40,7 @@ from stages.mixing.refusals import (
     require_within_tolerance,
     total_or_refusal,
 )
-from stages.mixing.within import (
+from stages.mixing.weights_in_source import (
     separated,
     single_levels,
     tokens_of,
@@ -57,7 +57,7 @@ class MixStage:
     """A stage of a curriculum before another."""
 
     mix: DatasetMix
-    later: Later | None = None
+    later: LaterGeneration | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Planning:
     """Whether weights act within their source alone; those of earlier versions may change others."""
     strict: bool = True
     """Whether a plan is refused that misses a bound to which earlier versions did not hold it."""
-    later: Later | None = None
+    later: LaterGeneration | None = None
     """Of a later generation by the rules for these."""
     plain: Ends = field(default_factory=dict)
     """Where the stage before would end without weights."""
@@ -123,8 +123,8 @@ def plan_mix(
     ordered = sorted(counts, key=lambda one: one.key.order)
     tokens, own = tokens_of(ordered), mix
     asked = {name: source.share for name, source in mix.sources.items() if source.share is not None}
-    if planning.later is not None and keeps(mix, planning.later):
-        own = there_alone(tokens, mix)
+    if planning.later is not None and keeps_earlier(mix, planning.later):
+        own = without_empty(tokens, mix)
         pools = later_pools(tokens, mix, planning.later)
         given = _given(tokens, own)
         pools[""] = epochs_pool(tokens, epochs_asked(own), own, given)

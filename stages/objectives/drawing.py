@@ -82,17 +82,17 @@ def draw_material(
     longer than what a kernel would save. The masks and noises that they share with other kinds are
     compiled, unless `plainly`, which gives the same bits.
     """
-    written = kind_of(objective).written
-    assert written is not None, f"{objective.kind} is drawn when it is read"
-    return written.draw(rows, objective, vocabulary, widths, material=material, plainly=plainly)
+    epoch_draws = kind_of(objective).epoch_draws
+    assert epoch_draws is not None, f"{objective.kind} is drawn when it is read"
+    return epoch_draws.draw(rows, objective, vocabulary, widths, material=material, plainly=plainly)
 
 
 def count_drawn(columns: Columns, objective: Objective) -> dict[str, int]:
     """Return what must be known of drawn rows beside their tokens, by name: nothing, for most kinds."""
     if not traits_of(objective).written_for:
         return {}
-    written = kind_of(objective).written
-    return {} if written is None else written.count(columns, objective)
+    epoch_draws = kind_of(objective).epoch_draws
+    return {} if epoch_draws is None else epoch_draws.count(columns, objective)
 
 
 def matches(
@@ -116,8 +116,12 @@ def matches(
     """
     if not components_of(objective):
         kind = kind_of(objective)
-        if material is not None and kind.written is not None and kind.written.matches is not None:
-            return kind.written.matches(rows, columns, objective, vocabulary, material=material)
+        if (
+            material is not None
+            and kind.epoch_draws is not None
+            and kind.epoch_draws.matches is not None
+        ):
+            return kind.epoch_draws.matches(rows, columns, objective, vocabulary, material=material)
         if kind.matches is not None:
             return kind.matches(rows, columns, objective, vocabulary)
     targets = traits_of(objective).label_convention == TARGETS

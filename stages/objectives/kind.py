@@ -21,7 +21,7 @@ from stages.config import kind_name
 from stages.findings import Finding
 from stages.objectives.components import WeightedObjective
 from stages.objectives.laws.draws import Draws
-from stages.objectives.laws.rows import Broken
+from stages.objectives.laws.rows import BrokenLaws
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.learning import LearningSettings
 from stages.objectives.material import Material
@@ -36,7 +36,7 @@ Config_contra = TypeVar("Config_contra", bound=Objective, contravariant=True)
 
 Draw = Callable[[StoredRows, Config_contra, Vocabulary, Widths], Columns]
 """Draws the columns that a trainer gets of stored rows, each (N, ...), in the dtypes of the disk."""
-Same = NDArray[np.bool_]
+MatchedRows = NDArray[np.bool_]
 """Of which rows the columns, put together again, give the stored tokens: (N,) bool."""
 
 
@@ -67,7 +67,7 @@ class MatchWith(Protocol[Config_contra]):
         vocabulary: Vocabulary,
         *,
         material: Material,
-    ) -> Same:
+    ) -> MatchedRows:
         """Return of which rows the columns, put together again, give what is stored."""
 
 
@@ -78,7 +78,7 @@ def count_nothing(columns: Columns, config: Objective) -> dict[str, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written(Generic[Config_contra]):
+class EpochDraws(Generic[Config_contra]):
     """How the rows are drawn of configs whose traits say that rows are written out by epochs."""
 
     draw: DrawWith[Config_contra]
@@ -120,7 +120,7 @@ class Documents:
         )
 
 
-class LaidOut(NamedTuple):
+class LaidOutRows(NamedTuple):
     """Rows of documents, and what else is stored of each row, by name: (R,) each."""
 
     layout: Layout
@@ -183,7 +183,7 @@ class Kind(Generic[Config_contra]):
     """What its learning check has of its own."""
     questions: Callable[[Config_contra], Questions]
     """How its models are asked for a token."""
-    laws: Callable[[StoredRows, Columns, Config_contra, Vocabulary], Broken]
+    laws: Callable[[StoredRows, Columns, Config_contra, Vocabulary], BrokenLaws]
     """What must hold of every row, whatever was drawn for it."""
     draws: Callable[[Draws, Config_contra, ShownRows], None]
     """Counts what is drawn by lot, as the columns of rows tell it that break none of the laws;
@@ -193,15 +193,15 @@ class Kind(Generic[Config_contra]):
     tally: Callable[[Config_contra, Vocabulary, str], RowTally | None] = no_tally
     """Counts what must hold of columns under a label convention; None: rows are put together again, and
     drawn again, which tells all."""
-    matches: Callable[[StoredRows, Columns, Config_contra, Vocabulary], Same] | None = None
+    matches: Callable[[StoredRows, Columns, Config_contra, Vocabulary], MatchedRows] | None = None
     """Compares columns with stored rows where restored tokens do not tell all; None: they do."""
-    written: Written[Config_contra] | None = None
+    epoch_draws: EpochDraws[Config_contra] | None = None
     """How rows are drawn that are written out by epochs; None if none ever are."""
     least_row: int = 1
     """Tokens of the shortest row."""
     refuse: Callable[[Config_contra, int, int], None] = refuse_nothing
     """Raises ConfigError for a `seq_len`, or a number of sentinels, that it cannot be made with."""
-    lay_out: Callable[[Documents, Config_contra, Widths], LaidOut | None] = no_layout_of_its_own
+    lay_out: Callable[[Documents, Config_contra, Widths], LaidOutRows | None] = no_layout_of_its_own
     """Lays documents into rows by rules of its own; None: they are packed as the run has it."""
     stored_columns: Callable[[Config_contra, Widths], Mapping[str, Column]] = no_columns
     """What is stored of each row beside its ids."""

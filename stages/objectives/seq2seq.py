@@ -41,12 +41,12 @@ def columns_of(
         `input_ids` (N, widths.inputs) and `decoder_input_ids` (N, widths.labels) of `dtype`, `labels`
         (N, widths.labels), `input_length` (N,) and `label_length` (N,) int32.
     """
-    held = list(pairs)
+    rows = list(pairs)
     pad = vocabulary.named("pad")
-    input_ids = np.full((len(held), widths.inputs), pad, dtype)
-    labels = np.full((len(held), widths.labels), IGNORED, np.int32)
-    decoder_input_ids = np.full((len(held), widths.labels), pad, dtype)
-    for row, (inputs, targets) in enumerate(held):
+    input_ids = np.full((len(rows), widths.inputs), pad, dtype)
+    labels = np.full((len(rows), widths.labels), IGNORED, np.int32)
+    decoder_input_ids = np.full((len(rows), widths.labels), pad, dtype)
+    for row, (inputs, targets) in enumerate(rows):
         input_ids[row, : len(inputs)] = inputs
         labels[row, : len(targets)] = targets
         decoder_input_ids[row, 1 : len(targets)] = targets[:-1]
@@ -54,8 +54,8 @@ def columns_of(
         "input_ids": input_ids,
         "labels": labels,
         "decoder_input_ids": decoder_input_ids,
-        "input_length": np.array([len(inputs) for inputs, _ in held], np.int32),
-        "label_length": np.array([len(targets) for _, targets in held], np.int32),
+        "input_length": np.array([len(inputs) for inputs, _ in rows], np.int32),
+        "label_length": np.array([len(targets) for _, targets in rows], np.int32),
     }
 
 

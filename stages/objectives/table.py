@@ -68,7 +68,7 @@ def _together(parts: Sequence[Traits]) -> Traits:
 
 
 @dataclass(frozen=True, eq=False)
-class Resolved:
+class ResolvedObjective:
     """An objective with what follows from it for rows of one length: asked for once, then passed on."""
 
     config: Objective
@@ -76,7 +76,7 @@ class Resolved:
     """None of a composite: its components lay out and draw its rows."""
     traits: Traits
     widths: Widths
-    parts: tuple["Resolved", ...] = ()
+    parts: tuple["ResolvedObjective", ...] = ()
     """The components of a composite in their order; none if it is no composite."""
     weights: tuple[float, ...] = ()
     """How likely a document copy is to have each, in any unit."""
@@ -86,7 +86,7 @@ class Resolved:
         return choose_by_weight(hashed, self.weights) if self.parts else 0
 
 
-def resolve(objective: Objective, seq_len: int) -> Resolved:
+def resolve(objective: Objective, seq_len: int) -> ResolvedObjective:
     """Return an objective with what follows from it for inputs of `seq_len` tokens.
 
     Raises:
@@ -95,11 +95,15 @@ def resolve(objective: Objective, seq_len: int) -> Resolved:
     weighted = weighted_components(objective)
     if not weighted:
         kind = kind_of(objective)
-        return Resolved(objective, kind, kind.traits(objective), kind.widths(objective, seq_len))
+        return ResolvedObjective(
+            objective, kind, kind.traits(objective), kind.widths(objective, seq_len)
+        )
     parts = tuple(resolve(part.objective, seq_len) for part in weighted)
     traits, each = _together([part.traits for part in parts]), [part.widths for part in parts]
     widths = Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
-    return Resolved(objective, None, traits, widths, parts, tuple(part.weight for part in weighted))
+    return ResolvedObjective(
+        objective, None, traits, widths, parts, tuple(part.weight for part in weighted)
+    )
 
 
 def needs_sentences(traits: Traits, packing: PackingConfig) -> bool:
@@ -185,7 +189,7 @@ def refuse_framed_rows(objective: Objective, *, seq_len: int, begun: bool) -> No
         )
 
 
-def _refuse_to_mix(first: Resolved, other: Resolved) -> None:
+def _refuse_to_mix(first: ResolvedObjective, other: ResolvedObjective) -> None:
     """Refuse components whose rows a trainer could not take as one batch."""
     one, two = first.traits, other.traits
     why = two.written_for

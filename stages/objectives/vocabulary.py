@@ -34,14 +34,14 @@ class Vocabulary:
         return self.is_special.take(ids, mode="clip")
 
     @cached_property
-    def special_runs(self) -> NDArray[np.int64]:
-        """Return the first and last of each run of special ids: (R, 2) int64.
+    def special_ranges(self) -> NDArray[np.int64]:
+        """Return the first and last of each range of special ids: (R, 2) int64.
 
         Special ids 0 1 2 6 -> [[0 2] [6 6]]
         """
         edges = np.flatnonzero(np.diff(self.is_special, prepend=False, append=False))
-        runs: NDArray[np.int64] = edges.reshape(-1, 2) - np.array([0, 1])
-        return runs
+        ranges: NDArray[np.int64] = edges.reshape(-1, 2) - np.array([0, 1])
+        return ranges
 
     @cached_property
     def sentinels(self) -> NDArray[np.int64]:

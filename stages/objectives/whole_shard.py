@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.ragged import Ragged, runs
+from stages.ragged import Ragged, ranges_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class WholeShard:
     def segments_in(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the segments in some rows, row after row: (S,)."""
         ptr = np.asarray(self.segments["row_ptr"], np.int64)
-        return runs(ptr[numbers], ptr[numbers + 1] - ptr[numbers])
+        return ranges_of(ptr[numbers], ptr[numbers + 1] - ptr[numbers])
 
     def owners(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the document of the first segment of some rows: (N,)."""
@@ -139,7 +139,7 @@ class WholeShard:
         end = np.searchsorted(self._segment_keys, keys + lasts)
         begin, end = np.maximum(begin, ptr[documents]), np.minimum(end, ptr[documents + 1])
         parts = np.maximum(end - begin, 0)
-        owner, segment = np.repeat(np.arange(len(documents)), parts), order[runs(begin, parts)]
+        owner, segment = np.repeat(np.arange(len(documents)), parts), order[ranges_of(begin, parts)]
         start, length, offset = (
             self.segments[name][segment].astype(np.int64) for name in ("start", "length", "doc_offset")
         )
@@ -147,4 +147,4 @@ class WholeShard:
         sizes = np.maximum(np.minimum(lasts[owner] - offset, length) - low, 0)
         places = self.segment_rows[segment] * self.input_ids.shape[1] + start + low
         given = np.bincount(owner, weights=sizes, minlength=len(documents)).astype(np.int64)
-        return np.asarray(self.input_ids).reshape(-1)[runs(places, sizes)], given
+        return np.asarray(self.input_ids).reshape(-1)[ranges_of(places, sizes)], given

@@ -24,7 +24,7 @@ def pack_best_fit(
 
     lengths 3 6 1 2, rows of 4:  B B B B | A A A C | B B D D
 
-    Pieces of one length go in document order, and of rows with the same free space the one that came
+    Chunks of one length go in document order, and of rows with the same free space the one that came
     to it first is filled first, so the layout is a function of the lengths alone.
 
     Args:
@@ -35,24 +35,24 @@ def pack_best_fit(
     """
     del sentences
     longest = row_length - growth
-    pieces = _longest_first(lengths, longest)
-    row, start, num_rows = _fill(pieces.length, row_length, growth)
-    row_ptr, start, length, doc, doc_offset = _in_rows(row, start, num_rows, pieces, longest)
+    chunks = _longest_first(lengths, longest)
+    row, start, num_rows = _fill(chunks.length, row_length, growth)
+    row_ptr, start, length, doc, doc_offset = _in_rows(row, start, num_rows, chunks, longest)
     return Layout(row_length, row_ptr, start, length, doc, doc_offset)
 
 
-class _SortedPieces(NamedTuple):
-    """S pieces of documents: with their rows 28 bytes each while they are placed, 20 in the layout."""
+class _SortedChunks(NamedTuple):
+    """S chunks of documents: with their rows 28 bytes each while they are placed, 20 in the layout."""
 
     doc: NDArray[np.int32]
     number: NDArray[np.int32]
-    """Which piece of its document it is; all before it are as long as pieces may be."""
+    """Which chunk of its document it is; all before it are as long as chunks may be."""
     length: NDArray[np.int32]
 
 
 @kernel
-def _longest_first(lengths: NDArray[np.int64], longest: int) -> _SortedPieces:
-    """Return the pieces of documents, none longer than `longest`; equally long ones as they come.
+def _longest_first(lengths: NDArray[np.int64], longest: int) -> _SortedChunks:
+    """Return the chunks of documents, none longer than `longest`; equally long ones as they come.
 
     lengths 3 6 1, longest 4 -> lengths 4 3 2 1 of documents 1 0 1 2
     """
@@ -60,11 +60,11 @@ def _longest_first(lengths: NDArray[np.int64], longest: int) -> _SortedPieces:
     for doc in range(len(lengths)):
         places[longest] += lengths[doc] // longest
         places[lengths[doc] % longest] += 1
-    places[0] = 0  # documents of whole pieces have no rest
+    places[0] = 0  # documents of whole chunks have no rest
     count = 0
     for size in range(longest, -1, -1):
         places[size], count = count, count + places[size]
-    pieces = _SortedPieces(
+    chunks = _SortedChunks(
         np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
     )
     for doc in range(len(lengths)):
@@ -72,9 +72,9 @@ def _longest_first(lengths: NDArray[np.int64], longest: int) -> _SortedPieces:
         while offset < lengths[doc]:
             size = min(lengths[doc] - offset, longest)
             place = places[size]
-            pieces.doc[place], pieces.number[place], pieces.length[place] = doc, number, size
+            chunks.doc[place], chunks.number[place], chunks.length[place] = doc, number, size
             places[size], offset, number = place + 1, offset + size, number + 1
-    return pieces
+    return chunks
 
 
 @kernel
@@ -82,26 +82,26 @@ def _in_rows(
     row: NDArray[np.int32],
     start: NDArray[np.int32],
     num_rows: int,
-    pieces: _SortedPieces,
+    chunks: _SortedChunks,
     longest: int,
 ) -> tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
 ]:
-    """Return the columns of a layout, row by row; the pieces of a row came from left to right."""
+    """Return the columns of a layout, row by row; the chunks of a row came from left to right."""
     row_ptr = np.zeros(num_rows + 1, np.int64)
-    for piece in range(len(row)):
-        row_ptr[row[piece] + 1] += 1
+    for chunk in range(len(row)):
+        row_ptr[row[chunk] + 1] += 1
     for number in range(num_rows):
         row_ptr[number + 1] += row_ptr[number]
     following = row_ptr.copy()
     starts, lengths, docs = np.empty_like(start), np.empty_like(start), np.empty_like(start)
     offsets = np.empty(len(row), np.int64)
-    for piece in range(len(row)):
-        place = following[row[piece]]
-        following[row[piece]] = place + 1
-        starts[place], lengths[place] = start[piece], pieces.length[piece]
-        docs[place] = pieces.doc[piece]
-        offsets[place] = np.int64(pieces.number[piece]) * longest
+    for chunk in range(len(row)):
+        place = following[row[chunk]]
+        following[row[chunk]] = place + 1
+        starts[place], lengths[place] = start[chunk], chunks.length[chunk]
+        docs[place] = chunks.doc[chunk]
+        offsets[place] = np.int64(chunks.number[chunk]) * longest
     return row_ptr, starts, lengths, docs, offsets
 
 
@@ -124,8 +124,8 @@ def _fill(
     start = np.empty(len(length), np.int32)
     filled = np.zeros(len(length), np.int32)  # tokens in each row, room left to grow not counted
     num_rows = 0
-    for piece in range(len(length)):
-        needed = length[piece] + growth
+    for chunk in range(len(length)):
+        needed = length[chunk] + growth
         space = _smallest_space(waiting, leaves, needed)
         if space < 0:
             space, chosen = row_length, num_rows
@@ -135,8 +135,8 @@ def _fill(
             first[space] = following[chosen]
             following[chosen] = -1
             _count(waiting, leaves + space, -1)
-        row[piece], start[piece] = chosen, filled[chosen]
-        filled[chosen] += length[piece]
+        row[chunk], start[chunk] = chosen, filled[chosen]
+        filled[chosen] += length[chunk]
         space -= needed
         if space > 0:
             if first[space] < 0:

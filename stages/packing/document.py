@@ -1,4 +1,4 @@
-"""Document packing: a row holds one document, or a piece of a longer one.
+"""Document packing: a row holds one document, or a chunk of a longer one.
 
 Source: DOC-SENTENCES of Liu et al. 2019, "RoBERTa", section 4.2 (arXiv 1907.11692): no row crosses the
 border of a document, and rows at the end of one may be short. We leave it in this: a document longer
@@ -28,9 +28,9 @@ def pack_document(
     """
     del sentences
     longest = row_length - growth
-    pieces = -(-lengths // longest)
-    doc = np.repeat(np.arange(len(lengths)), pieces)
-    number = np.arange(len(doc)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    chunks = -(-lengths // longest)
+    doc = np.repeat(np.arange(len(lengths)), chunks)
+    number = np.arange(len(doc)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
     return layout_of(
         np.arange(len(doc)),
         row_length=row_length,

@@ -1,7 +1,7 @@
-"""Interleaving: the rows of a shard by source and how full they are, dealt through its file.
+"""Interleaving: the rows of a shard by source and how full they are, interleaved through its file.
 
     rows as they were drawn    b0 a0 a1 b1 a2 a3        of sources a and b
-    dealt                      b0 a0 a1 b1 a2 a3  or  another order, by the numbers of rows alone
+    interleaved                b0 a0 a1 b1 a2 a3  or  another order, by the numbers of rows alone
     in which of each class     the rows stand in the order in which they were drawn
 
 Axes: R rows, K sources; a class is a source and how full its rows are.
@@ -10,7 +10,7 @@ Axes: R rows, K sources; a class is a source and how full its rows are.
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.deal import LEVELS, NestedDeals
+from stages.interleaving import LEVELS, NestedInterleaving
 from stages.packing.layout import Layout
 
 
@@ -32,10 +32,10 @@ def class_counts(
     return classes, counts
 
 
-def dealt_order(
+def interleaved_order(
     drawn: NDArray[np.int64], classes: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the order of rows that are dealt: (R,) which row comes first, second and so on.
+    """Return the order of rows that are interleaved: (R,) which row comes first, second and so on.
 
     Args:
         drawn: (R,) an order; in it stand those of each class.
@@ -46,5 +46,5 @@ def dealt_order(
     own, sizes = classes[by_class], counts.ravel()
     numbers = np.arange(len(own)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     order = np.empty_like(by_class)
-    order[NestedDeals(counts[None]).places(np.zeros_like(own), own, numbers)] = by_class
+    order[NestedInterleaving(counts[None]).places(np.zeros_like(own), own, numbers)] = by_class
     return order

@@ -1,4 +1,4 @@
-"""Layouts: where each piece of each document lies in the rows of a shard.
+"""Layouts: where each chunk of each document lies in the rows of a shard.
 
 A layout names no token, so the same one lays out any column. It never depends on the epoch.
 """

@@ -78,8 +78,8 @@ def pack_pairs(
     laid, rooms, rows = [], [], 0
     for first, last in _ranges(sentences.ptr):
         part = sentences.take(np.arange(first, last))
-        pieces = _pieces(lengths[first:last], part, longest=(row_length - 1) // 2)
-        halves, room = _lay(pieces, lengths, first, budget=row_length - 1, rules=rules, key=key)
+        sizes = _sentence_sizes(lengths[first:last], part, longest=(row_length - 1) // 2)
+        halves, room = _lay(sizes, lengths, first, budget=row_length - 1, rules=rules, key=key)
         halves[0] += rows
         rows += len(room)
         laid.append(halves)
@@ -107,7 +107,7 @@ def _ranges(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _lay(
-    pieces: Ragged,
+    sizes: Ragged,
     lengths: NDArray[np.int64],
     first: int,
     *,
@@ -118,29 +118,29 @@ def _lay(
     """Return (row, start, length, doc, offset) of each half, (5, S), and the room of each row, (R,).
 
     Args:
-        pieces: of some documents, the tokens of each sentence.
+        sizes: of some documents, the tokens of each sentence.
         lengths: of all documents.
         first: number of the first of these.
         budget: tokens of a row.
         rules: how chunks are made.
         key: of the draws.
     """
-    short, target, borrows, cuts = _draws(pieces, key, first).T
+    short, target, borrows, cuts = _draws(sizes, key, first).T
     limits = np.where(below(short, threshold(rules.short_rate)), 2 + scale(target, budget - 1), budget)
-    prepared = _Pieces(
-        pieces.ptr,
-        pieces.values,
+    prepared = _SentenceSizes(
+        sizes.ptr,
+        sizes.values,
         limits,
         below(borrows, threshold(rules.borrow_rate)),
         np.ascontiguousarray(cuts),
     )
-    some = lengths[first : first + len(pieces.ptr) - 1]
+    some = lengths[first : first + len(sizes.ptr) - 1]
     halves, room = _cut(prepared, some, budget, 1 if rules.borrow_rate else 2)
     halves[:, 3] += first
     return halves.T.copy(), room
 
 
-class _Pieces(NamedTuple):
+class _SentenceSizes(NamedTuple):
     """The sentences of some documents, and what is drawn for a chunk that begins with each."""
 
     ptr: NDArray[np.int64]
@@ -153,7 +153,7 @@ class _Pieces(NamedTuple):
     """(S,) draws of where it is cut."""
 
 
-def _pieces(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> Ragged:
+def _sentence_sizes(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> Ragged:
     """Return the tokens of each document's sentences, none longer than `longest`, its EOS left out.
 
     [5 9 12] of 12 tokens, longest 3 -> [2 3 2 2 2]
@@ -172,11 +172,11 @@ def _pieces(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> R
     return Ragged(ptr, share)
 
 
-def _draws(pieces: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
+def _draws(sizes: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
     """Return four draws for each sentence of documents from number `first` on: (S, 4)."""
-    counts = np.diff(pieces.ptr)
+    counts = np.diff(sizes.ptr)
     documents = np.repeat(np.arange(first, first + len(counts)), counts).astype(np.uint64)
-    within = np.arange(len(documents)) - np.repeat(pieces.ptr[:-1], counts)
+    within = np.arange(len(documents)) - np.repeat(sizes.ptr[:-1], counts)
     block = 2 * within.astype(np.uint64)
     even = draw_u64(key, documents, block=block)
     return np.hstack([even, draw_u64(key, documents, block=block + np.uint64(1))])
@@ -184,17 +184,17 @@ def _draws(pieces: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
 
 @kernel
 def _cut(
-    pieces: _Pieces, lengths: NDArray[np.int64], budget: int, fewest: int
+    sentences: _SentenceSizes, lengths: NDArray[np.int64], budget: int, fewest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return (row, start, length, doc, offset) of each half, (S, 5), and the room of each row, (R,).
 
     Args:
-        pieces: of some documents.
+        sentences: of some documents.
         lengths: of these documents, EOS included.
         budget: tokens of a row.
         fewest: sentences that a chunk has if it can: 2 where nothing is ever borrowed, else 1.
     """
-    ptr, sizes, never_alone = pieces.ptr, pieces.sizes, fewest > 1
+    ptr, sizes, at_least_two = sentences.ptr, sentences.sizes, fewest > 1
     halves = np.empty((len(sizes) + len(lengths), 5), np.int64)
     room = np.zeros(len(halves), np.int32)
     half = row = 0
@@ -206,27 +206,27 @@ def _cut(
         offset = 0
         while first < end:
             last, total = first + 1, sizes[first]
-            while last < end and total + sizes[last] <= pieces.limits[first]:
+            while last < end and total + sizes[last] <= sentences.limits[first]:
                 total += sizes[last]
                 last += 1
-            if never_alone:
-                last = _never_alone(sizes[first:end], last - first, budget) + first
-            behind = first + 1 + _scaled(pieces.cuts[first], last - first - 1)
-            whole = last - first > 1 and (never_alone or not pieces.borrows[first])
-            held = sizes[first:behind].sum()
-            length = held if behind < end else lengths[doc] - offset  # the EOS goes with the last
+            if at_least_two:
+                last = _at_least_two(sizes[first:end], last - first, budget) + first
+            behind = first + 1 + _scaled(sentences.cuts[first], last - first - 1)
+            whole = last - first > 1 and (at_least_two or not sentences.borrows[first])
+            size = sizes[first:behind].sum()
+            length = size if behind < end else lengths[doc] - offset  # the EOS goes with the last
             halves[half] = row, 0, length, doc, offset
             half += 1
             if whole:
-                rest = sizes[behind:last].sum() if last < end else lengths[doc] - offset - held
-                halves[half] = row, held, rest, doc, offset + held
+                rest = sizes[behind:last].sum() if last < end else lengths[doc] - offset - size
+                halves[half] = row, size, rest, doc, offset + size
                 half += 1
-                offset += held + rest
+                offset += size + rest
                 first = last
             else:
-                limit = pieces.limits[first]
-                if not never_alone:
-                    room[row] = (limit if limit > held else budget) - held
+                limit = sentences.limits[first]
+                if not at_least_two:
+                    room[row] = (limit if limit > size else budget) - size
                 offset += length
                 first = behind
             row += 1
@@ -234,7 +234,7 @@ def _cut(
 
 
 @kernel
-def _never_alone(sizes: NDArray[np.int64], last: int, budget: int) -> int:
+def _at_least_two(sizes: NDArray[np.int64], last: int, budget: int) -> int:
     """Return how many sentences make a chunk of which each half needs one, as those behind it do."""
     count = len(sizes)
     last = max(last, min(2, count))

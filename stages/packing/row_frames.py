@@ -8,8 +8,8 @@
     added_end       1             0
 
 Every row ends in the end id: that of its last document, if the document ends there, else an added one.
-So each piece of a document takes one position behind its text, and a document that fits but for its own
-end is not cut. No piece is an end alone.
+So each chunk of a document takes one position behind its text, and a document that fits but for its own
+end is not cut. No chunk is an end alone.
 
 Source: Liu et al. 2019, "RoBERTa", section 4.2 (arXiv 1907.11692): rows of several documents begin and
 end once, and a separator stands between documents; Devlin et al. 2019, "BERT", section 3.1 (arXiv
@@ -33,17 +33,17 @@ def begins_of(frame: Mapping[str, int] | None) -> int:
 def pack_closed(
     pack: Packer, lengths: NDArray[np.int64], *, row_length: int, sentences: Ragged | None = None
 ) -> Layout:
-    """Return the layout of documents in rows that have room for an end behind each piece.
+    """Return the layout of documents in rows that have room for an end behind each chunk.
 
     lengths 6 2, rows of 5, concat:  A A A A . | A E B E .      the frame is added by `frame_rows`
 
     Args:
-        pack: what lays documents out, with room of one token left behind each piece.
+        pack: what lays documents out, with room of one token left behind each chunk.
         lengths: (D,) tokens of each document, its end included.
         row_length: tokens in a row, without what begins it.
         sentences: as `pack` takes them.
     """
-    # The end of a document is the room behind its last piece. One of an end alone counts as one of a
+    # The end of a document is the room behind its last chunk. One of an end alone counts as one of a
     # token, and takes a position too many.
     texts = np.maximum(lengths - 1, np.minimum(lengths, 1))
     laid = pack(texts, row_length=row_length, growth=1, sentences=sentences)
@@ -57,7 +57,7 @@ def frame_rows(
     """Return a layout whose segments hold the frames of their rows, and which rows got an end: (R,).
 
     Args:
-        layout: of documents alone, with room for the frames; a piece that another row continues is the
+        layout: of documents alone, with room for the frames; a chunk that another row continues is the
             last of its row.
         lengths: (D,) tokens of each document, its end included.
         row_length: tokens in a row, with what begins it.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stages.packing.layout import Layout, layout_of, stack_layouts
 from stages.packing.single import pack_single
-from stages.ragged import Ragged, runs
+from stages.ragged import Ragged, ranges_of
 
 
 def learned_sections(sections: Ragged) -> NDArray[np.bool_]:
@@ -29,7 +29,7 @@ def learned_sections(sections: Ragged) -> NDArray[np.bool_]:
     return learned
 
 
-def learned_runs(
+def learned_ranges(
     layout: Layout, sections: Ragged, learned: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where runs of tokens with a loss begin in the rows, end to end, and how long each is: (N,).
@@ -54,7 +54,7 @@ def learned_runs(
     tail = head + layout.length
     first = np.searchsorted(ends, head, side="right")
     found = np.maximum(np.searchsorted(begins, tail) - first, 0)
-    segment, section = np.repeat(np.arange(len(head)), found), runs(first, found)
+    segment, section = np.repeat(np.arange(len(head)), found), ranges_of(first, found)
     low = np.maximum(begins[section], head[segment])
     high = np.minimum(ends[section], tail[segment])
     places = layout.segment_rows() * layout.row_length + layout.start - head
@@ -64,8 +64,8 @@ def learned_runs(
 def prompt_lengths(layout: Layout, sections: Ragged) -> NDArray[np.int32]:
     """Return how many tokens of each segment stand before its document's target: (S,) int32.
 
-    A piece that begins behind the prompt shows its first token as one, so that it has something to go
-    on; a piece that lies within the prompt is prompt alone. 0: the document has no target of its own.
+    A chunk that begins behind the prompt shows its first token as one, so that it has something to go
+    on; a chunk that lies within the prompt is prompt alone. 0: the document has no target of its own.
 
     Args:
         layout: any.
@@ -86,7 +86,7 @@ def pack_side_by_side(
     """Return the layout of rows of one document each, with a segment for each of its sections.
 
     A document that has not `count` sections, or one that is empty or too long for a row of one text, is
-    laid out as a text without sections is: in as few pieces as such rows hold, none of them cut off.
+    laid out as a text without sections is: in as few chunks as such rows hold, none of them cut off.
 
     Args:
         lengths: (D,) tokens of each document, its EOS included.
@@ -104,7 +104,7 @@ def pack_side_by_side(
     unfit = (sizes - is_last >= row_length) | (sizes - is_last < 1)
     whole = np.diff(sections.ptr) == count
     whole &= np.bincount(owner[unfit], minlength=len(lengths)) == 0
-    alone = pack_single(lengths[~whole], row_length=row_length)
+    singles = pack_single(lengths[~whole], row_length=row_length)
     inside = whole[owner]
     rows = np.cumsum(whole) - 1
     laid = layout_of(
@@ -117,4 +117,4 @@ def pack_side_by_side(
         doc_offset=starts[inside],
     )
     members = [np.flatnonzero(~whole), np.flatnonzero(whole)]
-    return stack_layouts([alone, laid], members, row_length=stored)
+    return stack_layouts([singles, laid], members, row_length=stored)

@@ -23,7 +23,7 @@ from stages.reading.cells import check_columns, read_columns, read_rows, reading
 from stages.reading.nested import column_of, find_fields, top_column
 from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
-from stages.reading.slices import Slice, run_slices
+from stages.reading.slices import Slice, slices_of_blocks
 
 _START = b"\xff\xff\xff\xff"
 _END = b"\xff\xff\xff\xff\0\0\0\0"
@@ -115,25 +115,25 @@ def arrow_slices(
     """
     check_arrow(file, fields, name=name, key=key)
     # Sizes of buffers: batch.nbytes would follow offsets, which in a damaged file lead anywhere.
-    pieces, held, ends = [], [], []
+    batches, totals, ends = [], [], []
     with reading_table(name):
         stream, schema = is_stream(file), _schema(file)
         ends.append(file.tell())  # of a stream: where its first batch begins
         for batch in _batches(file, fields):
             ends.append(file.tell())
-            held.append(batch.get_total_buffer_size())
+            totals.append(batch.get_total_buffer_size())
             texts = [column_of(batch, column) for column in fields.text_columns]
-            pieces.append((batch.num_rows, sum(text.get_total_buffer_size() for text in texts)))
+            batches.append((batch.num_rows, sum(text.get_total_buffer_size() for text in texts)))
             del batch, texts
         if stream:
             require_end(file, name=name)
-    large = [size if size > BATCH_BYTES else 0 for size in held]
+    large = [size if size > BATCH_BYTES else 0 for size in totals]
     whole = stream and has_dictionaries(schema)
-    slices = run_slices(pieces, 1 + sum(size for _, size in pieces) if whole else unit)
-    slices = [replace(part, held=max([0, *large[part.first : part.last]])) for part in slices]
+    slices = slices_of_blocks(batches, 1 + sum(size for _, size in batches) if whole else unit)
+    slices = [replace(part, most_bytes=max([0, *large[part.first : part.last]])) for part in slices]
     if stream:
         slices = [replace(part, first=ends[part.first], last=ends[part.last]) for part in slices]
-    return slices, sum(rows for rows, _ in pieces)
+    return slices, sum(rows for rows, _ in batches)
 
 
 def arrow_records(

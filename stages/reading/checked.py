@@ -44,11 +44,11 @@ def read_fully(file: BinaryIO, size: int) -> bytes:
     data = file.read(size)
     if not data or len(data) == size:
         return data or b""
-    pieces, held = [data], len(data)
-    while held < size and (data := file.read(size - held)):
-        pieces.append(data)
-        held += len(data)
-    return b"".join(pieces)
+    parts, size_read = [data], len(data)
+    while size_read < size and (data := file.read(size - size_read)):
+        parts.append(data)
+        size_read += len(data)
+    return b"".join(parts)
 
 
 def checked_file(file: BinaryIO, *, size: int, blocks: NDArray[np.uint64], name: str) -> BinaryIO:
@@ -110,14 +110,14 @@ class CheckedFile(io.RawIOBase):
         wanted = left if size is None or size < 0 else min(size, left)
         if not self._size:
             self._block(0)
-        pieces = []
+        parts = []
         while wanted:
             number, offset = divmod(self._position, BLOCK_BYTES)
-            piece = self._block(number)[offset : offset + wanted]
-            pieces.append(piece)
-            self._position += len(piece)
-            wanted -= len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            part = self._block(number)[offset : offset + wanted]
+            parts.append(part)
+            self._position += len(part)
+            wanted -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _block(self, number: int) -> bytes:
         """Return a block of which every byte was checked."""

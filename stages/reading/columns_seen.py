@@ -49,7 +49,7 @@ class ColumnsSeen:
         self.further_lines = 0
         """Lines that records take beyond one each."""
         self.noticed = Counter[str]()
-        """What is no drop and people should know, by name: see `stages.reading.noticed`."""
+        """What is no drop and people should know, by name: see `stages.reading.notices`."""
         self._sampled = 0
 
     def add(self, record: Mapping[str, object]) -> None:

@@ -29,7 +29,7 @@ from stages.reading.delimiters import USUAL_DELIMITERS, Quoting, csv_rule, looks
 from stages.reading.faults import ContentError
 from stages.reading.fields import document_of
 from stages.reading.lines import Line, joined, split_lines
-from stages.reading.noticed import LONG_FIELD, LOOKS_QUOTED
+from stages.reading.notices import LONG_FIELD, LOOKS_QUOTED
 from stages.reading.reader import StreamReader
 from stages.reading.records import FieldMapping, Record, bad_utf8, foreign_detail, too_large
 
@@ -45,7 +45,7 @@ class HeaderError(ContentError):
 
 
 @dataclass
-class Delimited:
+class DelimitedRecords:
     """A stream of records below a header."""
 
     fields: FieldMapping
@@ -61,7 +61,7 @@ class Delimited:
             self.delimiter = self.fields.delimiter.encode()
         self.quoting = self.fields.quoting or self.quoting
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return the records below the header that are not blank; a long one keeps its size alone.
 
         A line of delimiters is a record of empty fields, even if they are tabs.
@@ -80,29 +80,29 @@ class Delimited:
             elif not record.blank:
                 self._names = self._header(record)
 
-    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
+    def parse(self, line: Line, columns: ColumnsSeen) -> Record:
         """Return the document of a record; a drop says how many lines it takes."""
-        record = self._parse(piece, columns)
-        columns.further_lines += piece.lines - 1
-        if piece.lines == 1 or not isinstance(record, Drop):
+        record = self._parse(line, columns)
+        columns.further_lines += line.lines - 1
+        if line.lines == 1 or not isinstance(record, Drop):
             return record
-        detail = f"{record.detail}; it takes {piece.lines:,} lines"
-        return replace(record, detail=detail, lines=piece.lines)
+        detail = f"{record.detail}; it takes {line.lines:,} lines"
+        return replace(record, detail=detail, lines=line.lines)
 
-    def _parse(self, piece: Line, columns: ColumnsSeen) -> Record:
-        if piece.size > len(piece.data):
-            return too_large(piece.number, piece.position, piece.size)
+    def _parse(self, line: Line, columns: ColumnsSeen) -> Record:
+        if line.size > len(line.data):
+            return too_large(line.number, line.position, line.size)
         try:
-            values = self._values(piece.content.decode())
+            values = self._values(line.content.decode())
         except UnicodeDecodeError as error:
-            return bad_utf8(piece.number, piece.position, error)
+            return bad_utf8(line.number, line.position, error)
         except csv.Error as error:
-            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, _fault(error))
+            return Drop(line.number, line.position, DropReason.BAD_RECORD, _fault(error))
         self._notice(values, columns)
         if len(values) != len(self._names):
             detail = f"{len(values):,} fields, and the header has {len(self._names):,}"
-            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, detail)
-        return document_of(dict(zip(self._names, values, strict=True)), piece, self.fields, columns)
+            return Drop(line.number, line.position, DropReason.BAD_RECORD, detail)
+        return document_of(dict(zip(self._names, values, strict=True)), line, self.fields, columns)
 
     def _notice(self, values: list[str], columns: ColumnsSeen) -> None:
         """Count the fields that people should know of."""
@@ -206,7 +206,7 @@ def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: i
         max_bytes: longest record held; a longer one keeps its size, not its data.
     """
     place, state = _Place(), _Reading.START
-    held: list[bytes] = []
+    buffer: list[bytes] = []
     size = line_feeds = 0
     ends = False
     for chunk in chunks:
@@ -219,15 +219,15 @@ def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: i
             state = _after(state, part.removesuffix(b"\n"), delimiter)
             size, line_feeds = size + len(part), line_feeds + ends
             if size - ends <= max_bytes:
-                held.append(part)
+                buffer.append(part)
             else:
-                held = []
+                buffer = []
             if ends and state is not _Reading.QUOTED:
-                yield place.record(held, size, b"\n", lines=line_feeds)
+                yield place.record(buffer, size, b"\n", lines=line_feeds)
                 place.move(size, line_feeds)
-                state, held, size, line_feeds = _Reading.START, [], 0, 0
+                state, buffer, size, line_feeds = _Reading.START, [], 0, 0
     if size:
-        yield place.record(held, size, b"", lines=line_feeds + (not ends))
+        yield place.record(buffer, size, b"", lines=line_feeds + (not ends))
 
 
 class _Reading(Enum):
@@ -248,11 +248,11 @@ class _Place:
     number: int = 1
     position: int = 0
 
-    def record(self, held: list[bytes], size: int, end: bytes, *, lines: int) -> Line:
+    def record(self, buffer: list[bytes], size: int, end: bytes, *, lines: int) -> Line:
         """Return the record without the line end that `size` has with it; it may not be held."""
-        if not held:
+        if not buffer:
             return Line(self.number, self.position, b"", size - len(end), lines)
-        data = joined(held)
+        data = joined(buffer)
         if end:
             data = data.removesuffix(end).removesuffix(b"\r")
         return Line(self.number, self.position, data, len(data), lines)
@@ -282,7 +282,7 @@ def _after(state: _Reading, part: bytes, delimiter: bytes) -> _Reading:
 
 
 def _reader(name: str, ending: str, delimiter: bytes, quoting: Quoting) -> StreamReader:
-    opening = partial(Delimited, delimiter=delimiter, quoting=quoting)
+    opening = partial(DelimitedRecords, delimiter=delimiter, quoting=quoting)
     return StreamReader(name, (ending,), opening, quoting=quoting)
 
 

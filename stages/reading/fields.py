@@ -14,40 +14,40 @@ from stages.reading.records import FieldMapping, RawDocument, Record, language_o
 
 
 def document_of(
-    record: Mapping[str, object], piece: Line, fields: FieldMapping, columns: ColumnsSeen | None
+    record: Mapping[str, object], line: Line, fields: FieldMapping, columns: ColumnsSeen | None
 ) -> Record:
     """Return the document that a record holds, or the reason why it holds none.
 
     Args:
         record: its fields by name.
-        piece: where it stands.
+        line: where it stands.
         fields: which of them hold what.
         columns: counts those that are there.
     """
     if columns is not None:
         columns.add(record)
     if fields.chat is not None:
-        return _dialogue(record, piece, fields, columns)
+        return _dialogue(record, line, fields, columns)
     texts = []
     for name in fields.text_columns:
         _, text = find_column(record, name)
         if not isinstance(text, str):
-            return _missing(name, text, piece, columns)
+            return _missing(name, text, line, columns)
         texts.append(text)
-    own_id = _own_id(record, piece, fields, columns)
+    own_id = _own_id(record, line, fields, columns)
     language = _language(record, fields, columns)
     first, *rest = texts
-    values = _beside(record, piece, fields)
-    document = RawDocument(piece.number, piece.position, first, own_id, language, tuple(rest), values)
-    return replace(document, kept=_kept(record, piece, fields)) if fields.keep_columns else document
+    values = _beside(record, line, fields)
+    document = RawDocument(line.number, line.position, first, own_id, language, tuple(rest), values)
+    return replace(document, kept=_kept(record, line, fields)) if fields.keep_columns else document
 
 
-def _kept(record: Mapping[str, object], piece: Line, fields: FieldMapping) -> KeptValues:
+def _kept(record: Mapping[str, object], line: Line, fields: FieldMapping) -> KeptValues:
     """Return what of a record goes along; an integer of any length with all its digits."""
-    return kept_values(_values(record, piece, fields.keep_columns))
+    return kept_values(_values(record, line, fields.keep_columns))
 
 
-def _values(record: Mapping[str, object], piece: Line, names: Sequence[str]) -> list[object]:
+def _values(record: Mapping[str, object], line: Line, names: Sequence[str]) -> list[object]:
     """Return what some fields hold; an integer of any length with all its digits.
 
     orjson reads integers of more than 64 bits as floats, so a record with such is read once more. Only
@@ -57,62 +57,62 @@ def _values(record: Mapping[str, object], piece: Line, names: Sequence[str]) -> 
     inexact = may_be_inexact(values)
     if not any(inexact):
         return values
-    exact = exactly(piece.content)
+    exact = exactly(line.content)
     if exact is None:  # hundreds of lists inside of each other
         return [UNWRITABLE if lost else one for one, lost in zip(values, inexact, strict=True)]
     return [find_column(exact, name)[1] for name in names]
 
 
-def _beside(record: Mapping[str, object], piece: Line, fields: FieldMapping) -> tuple[object, ...]:
+def _beside(record: Mapping[str, object], line: Line, fields: FieldMapping) -> tuple[object, ...]:
     """Return what filters and deduplication read of a record; what cannot be written is none."""
     if not fields.beside:
         return ()
-    values = _values(record, piece, fields.beside)
+    values = _values(record, line, fields.beside)
     return tuple(None if value is UNWRITABLE else value for value in values)
 
 
 def _missing(
-    name: str, found: object, piece: Line, columns: ColumnsSeen | None, *, needed: str = ""
+    name: str, found: object, line: Line, columns: ColumnsSeen | None, *, needed: str = ""
 ) -> Drop:
     """Return the drop of a record whose field holds no text, and count it."""
     kind = "absent" if found is None else f"of type {type(found).__name__}{needed}"
     if columns is not None:
         columns.textless += 1
     detail = f"field {name!r} is {kind}"
-    return Drop(piece.number, piece.position, DropReason.MISSING_TEXT, detail)
+    return Drop(line.number, line.position, DropReason.MISSING_TEXT, detail)
 
 
 def _dialogue(
-    record: Mapping[str, object], piece: Line, fields: FieldMapping, columns: ColumnsSeen | None
+    record: Mapping[str, object], line: Line, fields: FieldMapping, columns: ColumnsSeen | None
 ) -> Record:
     """Return the dialogue that a record holds, or the reason why it holds none."""
     found = [(name, find_column(record, name)[1]) for name in fields.text_columns]
     for name, value in found:
         if not are_messages(value):
-            return _missing(name, value, piece, columns, needed=", not a list of messages")
+            return _missing(name, value, line, columns, needed=", not a list of messages")
     try:
         turns = turns_of(found)
     except NoDialogueError as error:
         if columns is not None:
             columns.textless += 1
         detail = f"field {error}"
-        return Drop(piece.number, piece.position, DropReason.BAD_DIALOGUE, detail)
-    own_id = _own_id(record, piece, fields, columns)
+        return Drop(line.number, line.position, DropReason.BAD_DIALOGUE, detail)
+    own_id = _own_id(record, line, fields, columns)
     language = _language(record, fields, columns)
-    values = _beside(record, piece, fields)
+    values = _beside(record, line, fields)
     unread = (BESIDE,) if isinstance(record.get(BESIDE), str) and record[BESIDE] else ()
     document = RawDocument(
-        piece.number, piece.position, "", own_id, language, (), values, turns, unread=unread
+        line.number, line.position, "", own_id, language, (), values, turns, unread=unread
     )
-    return replace(document, kept=_kept(record, piece, fields)) if fields.keep_columns else document
+    return replace(document, kept=_kept(record, line, fields)) if fields.keep_columns else document
 
 
 def _own_id(
-    record: Mapping[str, object], piece: Line, fields: FieldMapping, columns: ColumnsSeen | None
+    record: Mapping[str, object], line: Line, fields: FieldMapping, columns: ColumnsSeen | None
 ) -> str | None:
     if not fields.id_column:
         return None
-    (value,) = _values(record, piece, (fields.id_column,))
+    (value,) = _values(record, line, (fields.id_column,))
     own_id = own_id_of(value)
     if own_id is None and columns is not None:
         columns.add_untaken(ID, value)

@@ -52,45 +52,45 @@ RESILIPARSE = Library("resiliparse", "html")
 class HtmlPage(WholeText):
     """A stream that is one page."""
 
-    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:  # noqa: ARG002  # it has none
+    def parse(self, line: Line, columns: ColumnsSeen) -> Record:  # noqa: ARG002  # it has none
         """Return its document."""
-        return parse_page(piece, self.fields)
+        return parse_page(line, self.fields)
 
 
-def parse_page(piece: Line, fields: FieldMapping, *, charset: str = "") -> Record:
+def parse_page(line: Line, fields: FieldMapping, *, charset: str = "") -> Record:
     """Return the document of a page, or the reason why it is none.
 
     Args:
-        piece: the page.
+        line: the page.
         fields: how its text is taken.
         charset: what its server said.
     """
-    if piece.size > len(piece.data):
-        return too_large(piece.number, piece.position, piece.size)
-    if piece.size > PAGE_BYTES:
-        detail = f"a page of {piece.size:,} bytes, over {PAGE_BYTES:,}"
-        return Drop(piece.number, piece.position, DropReason.TOO_LARGE, detail)
+    if line.size > len(line.data):
+        return too_large(line.number, line.position, line.size)
+    if line.size > PAGE_BYTES:
+        detail = f"a page of {line.size:,} bytes, over {PAGE_BYTES:,}"
+        return Drop(line.number, line.position, DropReason.TOO_LARGE, detail)
     try:
-        page = decoded_page(piece.data, charset)
+        page = decoded_page(line.data, charset)
     except ValueError as error:
         reason = DropReason.BAD_CHARSET if isinstance(error, CharsetError) else DropReason.BAD_UTF8
-        return Drop(piece.number, piece.position, reason, f"a page that {error}")
+        return Drop(line.number, line.position, reason, f"a page that {error}")
     if (depth := _depth(page)) > DEEPEST:
         detail = f"a page with {depth:,} elements inside of each other, over {DEEPEST:,}"
-        return Drop(piece.number, piece.position, DropReason.TOO_LARGE, detail)
+        return Drop(line.number, line.position, DropReason.TOO_LARGE, detail)
     if _has_many_attributes(page):
         detail = f"a page with an element of more than {MOST_ATTRIBUTES:,} attributes"
-        return Drop(piece.number, piece.position, DropReason.TOO_LARGE, detail)
+        return Drop(line.number, line.position, DropReason.TOO_LARGE, detail)
     text = extracted(page, fields.html_text)
     language = fields.language if isinstance(fields.language, str) else UNDETERMINED
-    return RawDocument(piece.number, piece.position, text, None, language)
+    return RawDocument(line.number, line.position, text, None, language)
 
 
-def extracted(page: str, keep: HtmlText) -> str:
+def extracted(page: str, text_of: HtmlText) -> str:
     """Return the text of a page."""
     from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # of an extra
 
-    text: str = extract_plain_text(page, main_content=keep is HtmlText.MAIN)
+    text: str = extract_plain_text(page, main_content=text_of is HtmlText.MAIN)
     return text
 
 

@@ -136,13 +136,13 @@ class _Values:
         """
         begin, line, size, end = self.position, self._line, 0, -1
         state, stack = fresh_state()
-        held: list[bytes] = []
+        buffer: list[bytes] = []
         while end < 0:
             data = np.frombuffer(self._chunk, np.uint8)
             end = int(value_end(data, self._at, state, stack, self.in_list))
             if state[FAULT]:
                 fault = self._base + end - begin
-                after = self._past_broken(joined(held), size, fault=fault)
+                after = self._past_fault(joined(buffer), size, fault=fault)
                 if after is None:
                     raise self._unknown_end(
                         begin, line, self._base + end, int(state[NEED]), int(state[FAULT])
@@ -151,32 +151,32 @@ class _Values:
             stop = end if end >= 0 else len(self._chunk)
             size += stop - self._at
             if size <= self._max_bytes:
-                held.append(self._chunk[self._at : stop])
+                buffer.append(self._chunk[self._at : stop])
             else:
-                held.clear()
+                buffer.clear()
             self._line += self._chunk.count(_FEED, self._at, stop)
             self._at = stop
             if end < 0 and not self._more():
                 if state[DEPTH] or state[STRING] or self.in_list:
                     raise self._not_closed(begin, line)
                 break
-        data_held = joined(held)
-        content = data_held.rstrip(_WHITE)
-        self._leads = _FEED in data_held[len(content) :]
+        whole_data = joined(buffer)
+        content = whole_data.rstrip(_WHITE)
+        self._leads = _FEED in whole_data[len(content) :]
         return Line(line, begin, content, size if size > self._max_bytes else len(content))
 
-    def _past_broken(self, held: bytes, size: int, *, fault: int) -> bytes | None:
+    def _past_fault(self, data: bytes, size: int, *, fault: int) -> bytes | None:
         """Go on behind a broken object and return it, if it is certain where the next value begins.
 
         Args:
-            held: of the object, before the chunk.
+            data: of the object, before the chunk.
             size: bytes of that, held or not.
             fault: where in the object it is broken.
         """
-        if not (self.in_list and self._leads) or len(held) < size:
+        if not (self.in_list and self._leads) or len(data) < size:
             return None
-        text = held + self._chunk[self._at :]
-        position, line = self.position - size, self._line - held.count(_FEED)
+        text = data + self._chunk[self._at :]
+        position, line = self.position - size, self._line - data.count(_FEED)
         while True:
             feed = text.find(_FEED)
             if (len(text) if feed < 0 else feed) > self._max_bytes:

@@ -38,14 +38,14 @@ class JsonLines:
     fields: FieldMapping
     max_bytes: int
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return the lines that are not blank."""
         return inked(split_lines(chunks, max_bytes=self.max_bytes))
 
-    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
+    def parse(self, line: Line, columns: ColumnsSeen) -> Record:
         """Return the document of a line, unless parsing it would take far more than its bytes."""
-        costly = too_costly(piece, max_bytes=self.max_bytes)
-        return costly or parse_line(piece, self.fields, columns)
+        costly = too_costly(line, max_bytes=self.max_bytes)
+        return costly or parse_line(line, self.fields, columns)
 
 
 def parse_line(line: Line, fields: FieldMapping, columns: ColumnsSeen | None = None) -> Record:
@@ -88,7 +88,7 @@ _BEGIN = b"{"
 class JsonFile(JsonLines):
     """A stream that is a list of objects, objects one after the other, or JSON lines."""
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return the values, or the lines that are not blank.
 
         Raises:
@@ -99,7 +99,7 @@ class JsonFile(JsonLines):
         if foreign := foreign_detail(0, head):
             raise ContentError(foreign, "encoding")
         whole = chain([head], rest)
-        return super().pieces(whole) if is_lines else json_values(whole, max_bytes=self.max_bytes)
+        return super().lines(whole) if is_lines else json_values(whole, max_bytes=self.max_bytes)
 
 
 def _head_of(chunks: Iterator[bytes], *, max_bytes: int) -> tuple[bytes, bool]:

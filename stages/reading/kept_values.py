@@ -134,11 +134,11 @@ def loaded(data: bytes) -> object:
     except orjson.JSONDecodeError as error:
         if _INFINITY not in error.msg:
             raise
-        found = orjson.loads(_TOKEN.sub(_held, data))
+        found = orjson.loads(_TOKEN.sub(_loaded_token, data))
     return found
 
 
-def _held(token: re.Match[bytes]) -> bytes:
+def _loaded_token(token: re.Match[bytes]) -> bytes:
     """Return a string or a number as it is, unless no float holds it."""
     text = token[0]
     if text[0] == ord('"') or math.isfinite(float(text)):

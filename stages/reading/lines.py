@@ -73,7 +73,7 @@ def split_lines(
         number: its number.
         end: no line that starts at this byte or later is given or read.
     """
-    held: list[bytes] = []
+    buffer: list[bytes] = []
     size = 0
     for chunk in chunks:
         start = 0
@@ -82,26 +82,26 @@ def split_lines(
         while (stop := chunk.find(b"\n", start)) >= 0:
             size += stop - start
             if size <= max_bytes:
-                held.append(chunk[start:stop])
-            yield Line(number, position, joined(held) if size <= max_bytes else b"", size)
-            number, position, held, size = number + 1, position + size + 1, [], 0
+                buffer.append(chunk[start:stop])
+            yield Line(number, position, joined(buffer) if size <= max_bytes else b"", size)
+            number, position, buffer, size = number + 1, position + size + 1, [], 0
             start = stop + 1
             if end is not None and position >= end:
                 return
         if start < len(chunk):
             size += len(chunk) - start
             if size <= max_bytes:
-                held.append(chunk[start:])
+                buffer.append(chunk[start:])
             else:
-                held = []
+                buffer = []
     if size:
-        yield Line(number, position, joined(held) if size <= max_bytes else b"", size)
+        yield Line(number, position, joined(buffer) if size <= max_bytes else b"", size)
 
 
-def joined(pieces: list[bytes], between: bytes = b"") -> bytes:
-    """Join pieces of a line and let go of them: of a long one there would be two copies."""
-    data = between.join(pieces)
-    pieces.clear()
+def joined(parts: list[bytes], between: bytes = b"") -> bytes:
+    """Join parts of a line and let go of them: of a long one there would be two copies."""
+    data = between.join(parts)
+    parts.clear()
     return data
 
 

@@ -25,9 +25,9 @@ def find_column(record: Mapping[str, object], column: str) -> tuple[bool, object
     for outside, inside in _cuts(column):
         value = record.get(outside)
         if isinstance(value, Mapping):
-            found, held = find_column(value, inside)
+            found, inner = find_column(value, inside)
             if found:
-                return True, held
+                return True, inner
     return False, None
 
 

@@ -25,7 +25,7 @@ from stages.reading.nested import read_path
 from stages.reading.parquet_pages import pages_of
 from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
-from stages.reading.slices import Slice, run_slices
+from stages.reading.slices import Slice, slices_of_blocks
 
 BATCH_BYTES = 4 << 20
 """Text in a batch, by the row group's average."""
@@ -63,11 +63,11 @@ def parquet_slices(
     with reading_table(name), pq.ParquetFile(file) as table:
         check_columns(table.schema_arrow, fields, name=name, key=key)
         groups = [table.metadata.row_group(n) for n in range(table.num_row_groups)]
-        pieces = [(group.num_rows, _slice_bytes(group, fields)) for group in groups]
-        slices = run_slices(pieces, unit)
-        held = [_held_bytes(file, group, fields) for group in groups]
-    slices = [replace(part, held=max([0, *held[part.first : part.last]])) for part in slices]
-    return slices, sum(rows for rows, _ in pieces)
+        sizes = [(group.num_rows, _slice_bytes(group, fields)) for group in groups]
+        slices = slices_of_blocks(sizes, unit)
+        most_bytes = [_page_bytes(file, group, fields) for group in groups]
+    slices = [replace(part, most_bytes=max([0, *most_bytes[part.first : part.last]])) for part in slices]
+    return slices, sum(rows for rows, _ in sizes)
 
 
 def parquet_records(
@@ -126,15 +126,15 @@ def _columns(group: pq.RowGroupMetaData, fields: FieldMapping) -> list[pq.Column
     return [column for column in columns if _is_of(column, wanted_columns(fields), fields)]
 
 
-def _held_bytes(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
+def _page_bytes(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
     """Return what is in memory at once of a row group's columns: a page and a dictionary of each."""
-    held = 0
+    total = 0
     for column in _columns(group, fields):
         if column.total_uncompressed_size > PAGE_BYTES:
             pages = list(pages_of(file, column))
-            held += max((page.bytes for page in pages if not page.dictionary), default=0)
-            held += sum(page.bytes for page in pages if page.dictionary)
-    return held if held > PAGE_BYTES else 0
+            total += max((page.bytes for page in pages if not page.dictionary), default=0)
+            total += sum(page.bytes for page in pages if page.dictionary)
+    return total if total > PAGE_BYTES else 0
 
 
 def _longest(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -> list[int]:

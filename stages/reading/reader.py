@@ -1,7 +1,7 @@
 """A reader as one value: all that the program knows of one format of input files.
 
 `stages.reading.table` lists them. A file of a table format is cut by rows, which have numbers. Any other
-is a stream of bytes, compressed or not: its pieces are records, known by where they begin.
+is a stream of bytes, compressed or not: its lines are records, known by where they begin.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -58,22 +58,22 @@ class ReadTable(Protocol):
 
 
 class ReadSlice(Protocol):
-    """Reads the pieces that begin in a slice of a plain file."""
+    """Reads the lines that begin in a slice of a plain file."""
 
     def __call__(
         self, file: BinaryIO, part: Slice, *, max_bytes: int
     ) -> Generator[Line, None, int | None]:
-        """Return the pieces; at the end, where the first of the next slice begins, if it was found."""
+        """Return the lines; at the end, where the first of the next slice begins, if it was found."""
 
 
-class PieceReader(Protocol):
-    """One open stream: its pieces, and what makes a record of each."""
+class LineReader(Protocol):
+    """One open stream: its lines, and what makes a record of each."""
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
-        """Return the pieces of the decompressed bytes in order; blank ones are passed over."""
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+        """Return the lines of the decompressed bytes in order; blank ones are passed over."""
 
-    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
-        """Return the document of a piece, or the reason why it is none; `columns` counts its fields."""
+    def parse(self, line: Line, columns: ColumnsSeen) -> Record:
+        """Return the document of a line, or the reason why it is none; `columns` counts its fields."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ class StreamReader:
     name: str
     endings: tuple[str, ...]
     """Of a plain file; behind each may stand that of a compression."""
-    open: Callable[[FieldMapping, int], PieceReader]
-    """Begins a stream, given the fields and the longest piece that is held, in bytes."""
+    open: Callable[[FieldMapping, int], LineReader]
+    """Begins a stream, given the fields and the longest line that is held, in bytes."""
     read_slice: ReadSlice | None = None
-    """None if a piece can be told only from the file's beginning: it is read from front to back."""
+    """None if a line can be told only from the file's beginning: it is read from front to back."""
     without_gaps: bool = True
-    """Whether each piece of a slice, blank ones too, begins where the one before it ends."""
+    """Whether each line of a slice, blank ones too, begins where the one before it ends."""
     has_columns: bool = True
     """Whether a record has fields of its own: an id, a language, sections."""
     libraries: tuple[Library, ...] = ()

@@ -1,4 +1,4 @@
-"""Slices: the pieces of a file that can be read apart.
+"""Slices: the parts of a file that can be read apart.
 
 A plain file is cut by bytes, Parquet by row groups, Arrow by record batches; slices are read in any
 order. A compressed file has none: it is read from front to back.
@@ -11,7 +11,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True)
 class Slice:
-    """A piece of a file that can be read without what stands before it."""
+    """A part of a file that can be read without what stands before it."""
 
     first: int
     """Its first byte, row group or record batch; the first byte in a stream of record batches."""
@@ -19,7 +19,7 @@ class Slice:
     """The one after its last."""
     before: int
     """Line feeds, or rows, in the file before it."""
-    held: int = 0
+    most_bytes: int = 0
     """Bytes that are in memory at once while it is read, if more than the longest document is."""
 
 
@@ -38,16 +38,16 @@ def byte_slices(size: int, unit: int, line_feeds: Sequence[int]) -> list[Slice]:
     return slices
 
 
-def run_slices(pieces: Iterable[tuple[int, int]], unit: int) -> list[Slice]:
-    """Join pieces (rows, bytes) to runs of at most `unit` bytes; a larger piece is a run alone.
+def slices_of_blocks(blocks: Iterable[tuple[int, int]], unit: int) -> list[Slice]:
+    """Join blocks (rows, bytes) to slices of at most `unit` bytes; a larger block is a slice alone.
 
     [(5, 40), (5, 40), (9, 300)] with unit = 100 -> Slice(0, 2, 0), Slice(2, 3, 10)
     """
-    borders, rows, held, count = [(0, 0)], 0, 0, 0
-    for number, (piece_rows, piece_bytes) in enumerate(pieces):
-        if number and held + piece_bytes > unit:
+    borders, rows, size, count = [(0, 0)], 0, 0, 0
+    for number, (block_rows, block_bytes) in enumerate(blocks):
+        if number and size + block_bytes > unit:
             borders.append((number, rows))
-            held = 0
-        rows, held, count = rows + piece_rows, held + piece_bytes, number + 1
+            size = 0
+        rows, size, count = rows + block_rows, size + block_bytes, number + 1
     ends = [*borders, (count, rows)]
     return [Slice(first, last, before) for (first, before), (last, _) in pairwise(ends)]

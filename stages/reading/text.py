@@ -33,25 +33,25 @@ class WholeText:
     fields: FieldMapping
     max_bytes: int
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return all of it."""
         return whole_text(chunks, max_bytes=self.max_bytes)
 
-    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:  # noqa: ARG002  # it has none
+    def parse(self, line: Line, columns: ColumnsSeen) -> Record:  # noqa: ARG002  # it has none
         """Return its document."""
-        return parse_text(piece, self.fields)
+        return parse_text(line, self.fields)
 
 
 class Paragraphs(WholeText):
     """A stream of which each group of lines between blank ones is a document."""
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return the groups."""
         return paragraphs(split_lines(chunks, max_bytes=self.max_bytes), max_bytes=self.max_bytes)
 
 
 def parse_text(line: Line, fields: FieldMapping) -> Record:
-    """Return the document that a piece of text is, or the reason why it is none."""
+    """Return the document that a line of text is, or the reason why it is none."""
     if line.size > len(line.data):
         return too_large(line.number, line.position, line.size)
     if foreign := foreign_detail(line.position, line.data):
@@ -65,16 +65,16 @@ def parse_text(line: Line, fields: FieldMapping) -> Record:
 
 
 def whole_text(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Line]:
-    """Yield a whole file as one piece; one over `max_bytes` keeps its size, not its data."""
-    held: list[bytes] = []
+    """Yield a whole file as one line; one over `max_bytes` keeps its size, not its data."""
+    buffer: list[bytes] = []
     size = 0
     for chunk in chunks:
         size += len(chunk)
         if size <= max_bytes:
-            held.append(chunk)
+            buffer.append(chunk)
         else:
-            held = []
-    yield Line(1, 0, joined(held), size)
+            buffer = []
+    yield Line(1, 0, joined(buffer), size)
 
 
 def paragraphs(
@@ -85,7 +85,7 @@ def paragraphs(
     last: int | None = None,
     inside: bool = False,
 ) -> Generator[Line, None, int | None]:
-    r"""Yield the groups of lines between blank ones, each as one piece.
+    r"""Yield the groups of lines between blank ones, each as one line.
 
     b"a\nb\n\n\nc\n" -> Line(1, 0, b"a\nb", 3), Line(5, 6, b"c", 1)
 
@@ -100,12 +100,12 @@ def paragraphs(
         The place of the line at `last` or later that ended the reading; None at the end of the lines.
     """
     start: Line | None = None
-    held: list[bytes] = []
+    buffer: list[bytes] = []
     size = 0
     for line in lines:
         if line.blank:
             if start is not None:
-                yield _joined(start, held, size)
+                yield _joined(start, buffer, size)
             start, inside = None, False
             continue
         if start is None:
@@ -114,14 +114,14 @@ def paragraphs(
             inside = inside or line.position < first
             if inside:
                 continue
-            start, held = line, []
+            start, buffer = line, []
         size = line.position + line.size - start.position
         if size <= max_bytes:
-            held.append(line.data)
+            buffer.append(line.data)
         else:
-            held = []
+            buffer = []
     if start is not None:
-        yield _joined(start, held, size)
+        yield _joined(start, buffer, size)
     return None
 
 
@@ -134,10 +134,10 @@ def paragraphs_of_slice(
     return paragraphs(lines, max_bytes=max_bytes, first=part.first, last=part.last, inside=at >= 0)
 
 
-def _joined(start: Line, held: list[bytes], size: int) -> Line:
-    if not held:
+def _joined(start: Line, buffer: list[bytes], size: int) -> Line:
+    if not buffer:
         return Line(start.number, start.position, b"", size)
-    data = joined(held, b"\n").removesuffix(b"\r")  # of a Windows line end
+    data = joined(buffer, b"\n").removesuffix(b"\r")  # of a Windows line end
     return Line(start.number, start.position, data, len(data))
 
 

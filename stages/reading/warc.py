@@ -22,7 +22,7 @@ from stages.reading.faults import BodyError, BodyTooLargeError
 from stages.reading.html import RESILIPARSE, parse_page
 from stages.reading.http_message import Message, content_type, message_of, value_of
 from stages.reading.lines import Line
-from stages.reading.noticed import WARC_TRUNCATED
+from stages.reading.notices import WARC_TRUNCATED
 from stages.reading.page_charset import CharsetError, decoded_text
 from stages.reading.reader import Library, StreamReader
 from stages.reading.records import FieldMapping, RawDocument, Record, too_large
@@ -59,7 +59,7 @@ class Warc:
     fields: FieldMapping
     max_bytes: int
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return all records, also those that are only counted.
 
         Raises:
@@ -67,27 +67,27 @@ class Warc:
         """
         return warc_records(chunks, self.max_bytes)
 
-    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
+    def parse(self, line: Line, columns: ColumnsSeen) -> Record:
         """Return the document of a record, or the reason why it is none."""
-        assert isinstance(piece, WarcRecord), "a piece of another reader"
+        assert isinstance(line, WarcRecord), "a piece of another reader"
         try:
-            found = _not_held(piece) or self._document(piece)
+            found = _unparsable(line) or self._document(line)
         except BodyError as fault:
-            detail = f"{fault}{_said_cut(piece)}"
-            return Drop(piece.number, piece.position, DropReason.BAD_BODY, detail)
+            detail = f"{fault}{_said_cut(line)}"
+            return Drop(line.number, line.position, DropReason.BAD_BODY, detail)
         except BodyTooLargeError:
-            return too_large(piece.number, piece.position, self.max_bytes + 1)
+            return too_large(line.number, line.position, self.max_bytes + 1)
         except Exception:  # noqa: BLE001  # whatever one page makes a library raise, it is counted
-            return _bad_record(piece, "a record that cannot be parsed")
-        if isinstance(found, RawDocument) and (why := _why_cut(piece)):
+            return _bad_record(line, "a record that cannot be parsed")
+        if isinstance(found, RawDocument) and (why := _why_cut(line)):
             columns.noticed[f"{WARC_TRUNCATED}{why}"] += 1
         return found
 
-    def _document(self, piece: WarcRecord) -> Record:
-        content = self._content(piece)
+    def _document(self, record: WarcRecord) -> Record:
+        content = self._content(record)
         if isinstance(content, Drop):
             return content
-        line = Line(piece.number, piece.position, content.data, len(content.data))
+        line = Line(record.number, record.position, content.data, len(content.data))
         if content.kind in _PAGES:
             found = parse_page(line, self.fields, charset=content.charset)
         elif content.charset:
@@ -96,7 +96,7 @@ class Warc:
             found = parse_text(line, self.fields)
         if not isinstance(found, RawDocument):
             return found
-        return replace(found, own_id=_address(piece))
+        return replace(found, own_id=_address(record))
 
     def _text(self, line: Line, charset: str) -> Record:
         """Return the document of a plain text in a charset that its record names."""
@@ -108,71 +108,71 @@ class Warc:
             return Drop(line.number, line.position, DropReason.BAD_UTF8, f"a text that {error}")
         return parse_text(replace(line, data=data, size=len(data)), self.fields)
 
-    def _content(self, piece: WarcRecord) -> _Content | Drop:
+    def _content(self, record: WarcRecord) -> _Content | Drop:
         """Return what a record holds, its codings undone; a drop if it is neither a page nor a text.
 
         Raises:
             BodyError: its codings cannot be undone.
             BodyTooLargeError: it is over the bound.
         """
-        if value_of(piece.fields, "warc-segment-number") is not None:
+        if value_of(record.fields, "warc-segment-number") is not None:
             raise BodyError("the record is one segment of several, which are not joined")
-        kind, charset = content_type(value_of(piece.fields, "content-type"))
-        if piece.kind == "response":
-            message = message_of(piece.block)
+        kind, charset = content_type(value_of(record.fields, "content-type"))
+        if record.kind == "response":
+            message = message_of(record.block)
             if message is not None:
-                return self._answer(piece, message)
-            if kind == _HTTP or (not kind and (_address(piece) or "").startswith(_ADDRESSES)):
-                return _bad_record(piece, "a response that begins with no status line of HTTP")
+                return self._answer(record, message)
+            if kind == _HTTP or (not kind and (_address(record) or "").startswith(_ADDRESSES)):
+                return _bad_record(record, "a response that begins with no status line of HTTP")
         is_page = kind in _PAGES
-        is_text = piece.kind == "conversion" and (not kind or kind.startswith("text/"))
-        if not (is_page or is_text or (piece.kind == "resource" and kind == _TEXT)):
-            detail = f"a {piece.kind} of the type {kind or 'unknown'}"
-            return Drop(piece.number, piece.position, NOT_A_PAGE, detail)
-        return _Content(undone(piece.block, (), self.max_bytes), kind, charset)
+        is_text = record.kind == "conversion" and (not kind or kind.startswith("text/"))
+        if not (is_page or is_text or (record.kind == "resource" and kind == _TEXT)):
+            detail = f"a {record.kind} of the type {kind or 'unknown'}"
+            return Drop(record.number, record.position, NOT_A_PAGE, detail)
+        return _Content(undone(record.block, (), self.max_bytes), kind, charset)
 
-    def _answer(self, piece: WarcRecord, message: Message) -> _Content | Drop:
+    def _answer(self, record: WarcRecord, message: Message) -> _Content | Drop:
         """Return what a server sent."""
         kind, charset = content_type(value_of(message.fields, "content-type"))
         if message.status != _ANSWER or kind not in _PAGES:
             detail = f"an answer {message.status} of the type {kind or 'unknown'}"
-            return Drop(piece.number, piece.position, NOT_A_PAGE, detail)
-        data = message.content(self.max_bytes, cut=bool(_why_cut(piece)))
+            return Drop(record.number, record.position, NOT_A_PAGE, detail)
+        data = message.content(self.max_bytes, cut=bool(_why_cut(record)))
         return _Content(data, kind, charset)
 
 
-def _not_held(piece: WarcRecord) -> Drop | None:
+def _unparsable(record: WarcRecord) -> Drop | None:
     """Return the drop of a record that is not there to be parsed."""
-    if not piece.whole:
-        return _bad_record(piece, "the file ends in the middle of the record; it was cut short")
-    if not piece.kind:
-        return _bad_record(piece, "a record without WARC-Type")
-    if piece.size > len(piece.data):
-        return too_large(piece.number, piece.position, piece.size)
+    if not record.whole:
+        return _bad_record(record, "the file ends in the middle of the record; it was cut short")
+    if not record.kind:
+        return _bad_record(record, "a record without WARC-Type")
+    if record.size > len(record.data):
+        return too_large(record.number, record.position, record.size)
     return None
 
 
-def _bad_record(piece: WarcRecord, detail: str) -> Drop:
-    return Drop(piece.number, piece.position, DropReason.BAD_RECORD, detail)
+def _bad_record(record: WarcRecord, detail: str) -> Drop:
+    return Drop(record.number, record.position, DropReason.BAD_RECORD, detail)
 
 
-def _why_cut(piece: WarcRecord) -> str:
+def _why_cut(record: WarcRecord) -> str:
     """Return why the crawler cut a record, as it says; empty if it did not."""
-    said = value_of(piece.fields, _TRUNCATED)
+    said = value_of(record.fields, _TRUNCATED)
     if not said:
         return ""
     return said.lower() if said.lower() in _WHY_TRUNCATED else _UNSPECIFIED
 
 
-def _said_cut(piece: WarcRecord) -> str:
+def _said_cut(record: WarcRecord) -> str:
     """Return what the crawler says of a cut, for the end of a message."""
-    why = _why_cut(piece)
+    why = _why_cut(record)
     return f"; the crawler cut it (WARC-Truncated: {why})" if why else ""
 
 
-def _address(piece: WarcRecord) -> str | None:
+def _address(record: WarcRecord) -> str | None:
     """Return the URL of a record; some programs put it in brackets, and leave spaces as they are."""
-    said = value_of(piece.fields, "warc-target-uri")
+    said = value_of(record.fields, "warc-target-uri")
     if said is None:
         return None
     if said.startswith("<") and said.endswith(">"):

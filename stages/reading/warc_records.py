@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from stages.reading.faults import ContentError
 from stages.reading.http_message import HEAD_END, Fields, header_of, value_of
 from stages.reading.lines import Line
-from stages.reading.noticed import WARC_RECORDS
+from stages.reading.notices import WARC_RECORDS
 
 DOCUMENTS = ("response", "resource", "conversion")
 """Types of records that are a document or a drop each."""
@@ -77,12 +77,12 @@ def warc_records(chunks: Iterable[bytes], max_bytes: int) -> Iterator[WarcRecord
             raise ContentError(f"holds no WARC record at byte {position:,}", "paths")
         length, kind = int(said), (value_of(fields, "warc-type") or "").lower()
         taken = kind in DOCUMENTS
-        held = stream.take(length, keep=taken and len(head) + length <= max_bytes)
+        body = stream.take(length, wanted=taken and len(head) + length <= max_bytes)
         whole = stream.position == position + len(head) + length
         yield WarcRecord(
             number,
             position,
-            b"" if held is None else head + held,
+            b"" if body is None else head + body,
             len(head) + length,
             whole=whole,
             kind=kind if taken else _counted(kind, named),
@@ -141,18 +141,18 @@ class _Bytes:
             end is None and len(self._left) > _MAX_HEAD
         ):
             raise ContentError(f"holds no WARC record at byte {self.position:,}", "paths")
-        return None if end is None else self.take(end.end(), keep=True)
+        return None if end is None else self.take(end.end(), wanted=True)
 
-    def take(self, size: int, *, keep: bool) -> bytes | None:
+    def take(self, size: int, *, wanted: bool) -> bytes | None:
         """Take some bytes, fewer only at the end of the stream; return them if they are kept."""
         kept, left = [], size
         while left and (self._left or self._more()):
             part, self._left = self._left[:left], self._left[left:]
             left -= len(part)
             self.position += len(part)
-            if keep:
+            if wanted:
                 kept.append(part)
-        return b"".join(kept) if keep else None
+        return b"".join(kept) if wanted else None
 
     def _more(self) -> bool:
         chunk = next(self.chunks, b"")

@@ -28,12 +28,12 @@ _ASCII, _ROMAN, _KATAKANA = b"\x1b(B", b"\x1b(J", b"\x1b(I"
 _PLAIN = re.compile(rb"[\x00-\x0d\x10-\x1a\x1c-\x7f]*+")
 _HALF_WIDTH = re.compile(rb"[\x21-\x5f]*+")
 _PAIRS = re.compile(rb"(?:[\x21-\x7e]{2})*+")
-_RUNS = {_ASCII: _PLAIN, _ROMAN: _PLAIN, _KATAKANA: _HALF_WIDTH}
+_PATTERNS = {_ASCII: _PLAIN, _ROMAN: _PLAIN, _KATAKANA: _HALF_WIDTH}
 """What the bytes of a state are; in all other states, two are a character."""
 _HIGH = bytes(byte | 0x80 for byte in range(0x80)) + bytes(range(0x80, 0x100))
 """Turns the bytes of ISO-2022-JP into those of EUC-JP, which has the same index."""
 _SPACE, _FIRST_HIGH = 0x20, 0x80
-_Piece = tuple[int, int, str | None]
+_Part = tuple[int, int, str | None]
 """Begin and end of some bytes, and their text; None if they are no character."""
 
 
@@ -50,7 +50,7 @@ def decoded_web(data: bytes, name: str) -> str:
     if name != ISO_2022_JP:
         return decoded_by_name(data, name)
     parts = []
-    for begin, end, text in States().pieces(data, final=True):
+    for begin, end, text in States().parts(data, final=True):
         if text is None:
             raise UnicodeDecodeError(name, data, begin, end, "no character of its state")
         parts.append(text)
@@ -66,32 +66,32 @@ class WebDecoder:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._held = b""
+        self._begun = b""
         """Bytes of a character, or of an escape sequence, that is not whole."""
         self._states = States()
 
     def decode(self, data: bytes, *, final: bool = False) -> str:
         """Return the text of the next bytes, as far as its characters are whole."""
-        data, end, parts = self._held + data, 0, []
-        pieces = self._states.pieces if self._name == ISO_2022_JP else self._pieces
-        for begin, end, text in pieces(data, final=final):
+        data, end, parts = self._begun + data, 0, []
+        decode_parts = self._states.parts if self._name == ISO_2022_JP else self._parts
+        for begin, end, text in decode_parts(data, final=final):
             parts.append(_surrogates(data[begin:end]) if text is None else text)
-        self._held = data[end:]
+        self._begun = data[end:]
         return "".join(parts)
 
-    def _pieces(self, data: bytes, *, final: bool) -> Iterator[_Piece]:
+    def _parts(self, data: bytes, *, final: bool) -> Iterator[_Part]:
         at, whole, longest = 0, characters(self._name), longest_character(self._name)
         while at < len(data):
-            run = whole.match(data, at)
-            assert run is not None, "it matches nothing"
-            yield from self._run(data, at, run.end())
-            at = run.end()
+            found = whole.match(data, at)
+            assert found is not None, "it matches nothing"
+            yield from self._decoded(data, at, found.end())
+            at = found.end()
             if at == len(data) or (not final and len(data) - at < longest):
                 return
             yield at, at + 1, None
             at += 1
 
-    def _run(self, data: bytes, begin: int, end: int) -> Iterator[_Piece]:
+    def _decoded(self, data: bytes, begin: int, end: int) -> Iterator[_Part]:
         """Yield the text of bytes that may be characters, or each of them, if some are none."""
         try:
             yield begin, end, decoded_by_name(data[begin:end], self._name)
@@ -114,15 +114,15 @@ class States:
         self._has_switched = False
         """Whether an escape sequence is all since the last character."""
 
-    def pieces(self, data: bytes, *, final: bool) -> Iterator[_Piece]:
-        """Yield the pieces of bytes; without `final`, as far as their characters are whole."""
+    def parts(self, data: bytes, *, final: bool) -> Iterator[_Part]:
+        """Yield the parts of bytes; without `final`, as far as their characters are whole."""
         at = 0
         while at < len(data):
             end = at
-            for piece in self._run(data, at):
+            for part in self._decoded(data, at):
                 self._has_switched = False
-                yield piece
-                end = piece[1]
+                yield part
+                end = part[1]
             if end > at:
                 at = end
                 continue
@@ -140,25 +140,25 @@ class States:
     @property
     def _width(self) -> int:
         """How many bytes a character of the state has."""
-        return 1 if self._state in _RUNS else 2
+        return 1 if self._state in _PATTERNS else 2
 
-    def _run(self, data: bytes, begin: int) -> Iterator[_Piece]:
+    def _decoded(self, data: bytes, begin: int) -> Iterator[_Part]:
         """Yield the text of the bytes that fit the state, before the next escape sequence."""
-        run = _RUNS.get(self._state, _PAIRS).match(data, begin)
-        assert run is not None, "it matches nothing"
-        if not run[0]:
+        found = _PATTERNS.get(self._state, _PAIRS).match(data, begin)
+        assert found is not None, "it matches nothing"
+        if not found[0]:
             return
         if self._state in (_ASCII, _ROMAN):
-            text = run[0].decode("ascii")
+            text = found[0].decode("ascii")
             roman = self._state == _ROMAN
-            yield begin, run.end(), text.replace("\\", "¥").replace("~", "‾") if roman else text
+            yield begin, found.end(), text.replace("\\", "¥").replace("~", "‾") if roman else text
         elif self._state == _KATAKANA:
-            yield begin, run.end(), "".join(chr(0xFF61 - 0x21 + byte) for byte in run[0])
+            yield begin, found.end(), "".join(chr(0xFF61 - 0x21 + byte) for byte in found[0])
         else:
-            yield from _of_pairs(data, begin, run.end())
+            yield from _of_pairs(data, begin, found.end())
 
 
-def _of_pairs(data: bytes, begin: int, end: int) -> Iterator[_Piece]:
+def _of_pairs(data: bytes, begin: int, end: int) -> Iterator[_Part]:
     try:
         yield begin, end, decoded_by_name(data[begin:end].translate(_HIGH), "euc-jp")
     except UnicodeDecodeError:

@@ -137,10 +137,10 @@ def _decoded_by_table(data: bytes, name: str) -> str:
     other = _pattern(different)
     parts, at = [], 0
     while at < len(data):
-        run = alike.match(data, at)
-        assert run is not None, "it matches nothing"
-        parts.append(run[0].decode(codec))
-        at = run.end()
+        decoded = alike.match(data, at)
+        assert decoded is not None, "it matches nothing"
+        parts.append(decoded[0].decode(codec))
+        at = decoded.end()
         found = other.match(data, at)
         if found is not None and (text := differences[found[0]]) is not None:
             parts.append(text)

@@ -89,18 +89,18 @@ def dictionary_in_front(file: BinaryIO) -> bytes:
     if len(content) < size:
         raise ZstdCutError("the data ends in the middle of the dictionary")
     if content.startswith(FRAME):
-        content = _held(decompressed_frames([content]))
+        content = _joined(decompressed_frames([content]))
     if not content.startswith(_DICTIONARY):
         raise ZstdDataError(_NO_DICTIONARY)
     return content
 
 
-def _held(parts: Iterable[bytes]) -> bytes:
+def _joined(parts: Iterable[bytes]) -> bytes:
     """Join the parts of a dictionary."""
-    held, size = [], 0
+    found, size = [], 0
     for part in parts:
         size += len(part)
         if size > _LARGEST_DICTIONARY:
             raise ZstdDataError(_NO_DICTIONARY)
-        held.append(part)
-    return b"".join(held)
+        found.append(part)
+    return b"".join(found)

@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import DataError
-from stages.resize.chosen import TensorInfo
 from stages.resize.row_method import RowMethod
+from stages.resize.tensors import TensorInfo
 from stages.seeding import philox4x32
 
 ARRAYS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -91,7 +91,7 @@ class Growth:
     """(R,) the old ids, ascending."""
     new: NDArray[np.int64]
     """(K,) the new ids, ascending; those below `rows` take rows of the padding."""
-    written: Sequence[NDArray[np.integer]]
+    old_ids: Sequence[NDArray[np.integer]]
     """Of each new id the old ids that write its text; none if no text gives it."""
 
     @property
@@ -111,7 +111,7 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Resized:
+class NewTensor:
     """What a tensor is to hold."""
 
     rows: int
@@ -134,7 +134,7 @@ class Resized:
 
 def resized(
     before: Raw, growth: Growth, *, dtype: str, method: RowMethod, seed: int, stream: int, name: str
-) -> Resized:
+) -> NewTensor:
     """Return what a tensor is to hold.
 
     Args:
@@ -154,18 +154,18 @@ def resized(
         raise DataError(f"{name}: its rows hold NaN or infinity, so nothing can be computed from them")
     places = growth.places
     values = np.broadcast_to(from_floats(mean[None], dtype), (len(places), len(mean))).copy()
-    for place, number, written in zip(
-        np.searchsorted(places, growth.new).tolist(), growth.new.tolist(), growth.written, strict=True
+    for place, number, old_ids in zip(
+        np.searchsorted(places, growth.new).tolist(), growth.new.tolist(), growth.old_ids, strict=True
     ):
         row = mean
-        if method is RowMethod.PIECES and len(written):
-            row = to_floats(before[written], dtype).sum(axis=0) / len(written)
+        if method is RowMethod.PIECES and len(old_ids):
+            row = to_floats(before[old_ids], dtype).sum(axis=0) / len(old_ids)
         elif method is RowMethod.NORMAL:
             row = _normal_row(before, growth.old, mean, dtype=dtype, draw=(seed, number))
         elif method is RowMethod.RANDOM:
             row = _random_row(len(mean), draw=(seed, number), stream=stream)
         values[place] = from_floats(row, dtype)
-    return Resized(growth.rows_after, places, values)
+    return NewTensor(growth.rows_after, places, values)
 
 
 def _mean(before: Raw, ids: NDArray[np.int64], *, dtype: str) -> NDArray[np.float64]:
@@ -192,9 +192,9 @@ def _normal_row(
     close to normal. The draws are the same for all tensors: embedding and head of a new id are those of
     the same old ids.
     """
-    words = _words(draw, stream=0, count=TERMS)
-    chosen = ids[words * np.uint64(len(ids)) >> np.uint64(32)]  # bias below 2**-14 at 2**18 ids
-    signs = np.where(_words(draw, stream=1, count=TERMS) >> np.uint64(31), 1.0, -1.0)
+    numbers = _random_numbers(draw, stream=0, count=TERMS)
+    chosen = ids[numbers * np.uint64(len(ids)) >> np.uint64(32)]  # bias below 2**-14 at 2**18 ids
+    signs = np.where(_random_numbers(draw, stream=1, count=TERMS) >> np.uint64(31), 1.0, -1.0)
     rows = to_floats(before[chosen], dtype) - mean
     row: NDArray[np.float64] = mean + (rows * signs[:, None]).sum(axis=0) / TERMS**0.5
     return row
@@ -206,13 +206,13 @@ def _random_row(channels: int, *, draw: tuple[int, int], stream: int) -> NDArray
     Each is the sum of 12 uniform numbers, which needs no logarithm, so that the bits are the same on
     every machine.
     """
-    words = _words(draw, stream=2 + stream, count=channels * _UNIFORM)
-    uniform = (words >> np.uint64(16)).astype(np.float64).reshape(channels, _UNIFORM)
+    numbers = _random_numbers(draw, stream=2 + stream, count=channels * _UNIFORM)
+    uniform = (numbers >> np.uint64(16)).astype(np.float64).reshape(channels, _UNIFORM)
     sums: NDArray[np.float64] = (uniform.sum(axis=1) + _UNIFORM / 2) / 2**16 - _UNIFORM / 2
     return sums * RANDOM_DEVIATION
 
 
-def _words(draw: tuple[int, int], *, stream: int, count: int) -> NDArray[np.uint64]:
+def _random_numbers(draw: tuple[int, int], *, stream: int, count: int) -> NDArray[np.uint64]:
     """Return random words of 32 bits, keyed by seed, id and stream: (count,)."""
     seed, number = draw
     blocks = -(-count // 4)
@@ -233,6 +233,6 @@ class TensorFile(Protocol):
         """Return a tensor as stored: (rows, D)."""
         ...
 
-    def write(self, target: BinaryIO, changed: Mapping[str, Resized]) -> None:
+    def write(self, target: BinaryIO, changed: Mapping[str, NewTensor]) -> None:
         """Write the file with other rows of some tensors."""
         ...

@@ -17,8 +17,8 @@ from typing import BinaryIO, Self
 import numpy as np
 
 from stages.errors import FormatError
-from stages.resize.chosen import TensorInfo
-from stages.resize.new_rows import ARRAYS, Raw, Resized
+from stages.resize.new_rows import ARRAYS, NewTensor, Raw
+from stages.resize.tensors import TensorInfo
 
 _LENGTH = 8
 _MOST = 100_000_000
@@ -111,7 +111,7 @@ class SafetensorsFile:
         mapped: Raw = np.memmap(self._path, dtype, "r", self._start + begin, math.prod(info.shape))
         return mapped.reshape(info.rows, -1)
 
-    def write(self, target: BinaryIO, changed: Mapping[str, Resized]) -> None:
+    def write(self, target: BinaryIO, changed: Mapping[str, NewTensor]) -> None:
         """Write the file with other rows of some tensors."""
         ordered = sorted(self.tensors, key=lambda name: _extent(self._header[name]))
         target.write(self._new_header(ordered, changed))
@@ -122,7 +122,7 @@ class SafetensorsFile:
                 else:
                     target.writelines(self._parts(source, name))
 
-    def _new_header(self, ordered: list[str], changed: Mapping[str, Resized]) -> bytes:
+    def _new_header(self, ordered: list[str], changed: Mapping[str, NewTensor]) -> bytes:
         entries, place = {name: dict(entry) for name, entry in self._header.items()}, 0
         for name in ordered:
             begin, end = _extent(self._header[name])

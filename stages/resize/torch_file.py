@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from stages.errors import FormatError
-from stages.resize.chosen import TensorInfo
-from stages.resize.new_rows import ARRAYS, Raw, Resized
+from stages.resize.new_rows import ARRAYS, NewTensor, Raw
 from stages.resize.safetensors_file import grown_shape
+from stages.resize.tensors import TensorInfo
 
 _NAMES = {
     torch.float64: "F64",
@@ -83,7 +83,7 @@ class TorchFile:
             )
         return _array(self._tensor(name)).reshape(info.rows, -1)
 
-    def write(self, target: BinaryIO, changed: Mapping[str, Resized]) -> None:
+    def write(self, target: BinaryIO, changed: Mapping[str, NewTensor]) -> None:
         """Write the state dict with other rows of some tensors."""
         made: dict[str, Tensor] = {}
         state = copy(self._state)  # with what a module's own says of versions

@@ -32,8 +32,8 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 
 from stages.config import Config, canonical_json
-from stages.deal import LEVELS
 from stages.errors import FormatError
+from stages.interleaving import LEVELS
 from stages.store.digests import FileDigest
 from stages.store.folders import ColumnName, FileName, ShardPath, TokenizerPath, refuse_repeated
 
@@ -153,7 +153,7 @@ class Manifest(Config):
     row_frame: dict[str, int] | None = None
     """The ids around each row, `begin` if one begins them and `end`; not there if rows have no frame."""
     interleave: Literal["shuffle", "exact"] = "shuffle"
-    """`exact` if each row is of one source, and rows are dealt; not there if they are shuffled."""
+    """`exact` if each row is of one source, and rows are interleaved; not there if they are shuffled."""
     lineage: Lineage | None = None
     """The generation that it is of; not there if an earlier version made the dataset."""
     tokenizer: TokenizerFile
@@ -182,7 +182,7 @@ class Manifest(Config):
     @model_validator(mode="after")
     def _rows_are_of_sources(self) -> Self:
         for shard in self.shards:
-            if not _says_rows(shard, dealt=self.interleave == "exact"):
+            if not _says_rows(shard, interleaved=self.interleave == "exact"):
                 raise ValueError(
                     f"interleave = {self.interleave!r}, and {shard.path} has source_rows ="
                     f" {shard.source_rows}: must be numbers of rows that add up to {shard.rows:,}, some"
@@ -201,7 +201,7 @@ class Manifest(Config):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what is only of framed or dealt rows, or came later: others keep their bytes."""
+        """Leave out what only framed or interleaved rows have, or is newer: others keep their bytes."""
         content: dict[str, object] = dump(self)
         hidden = set()
         if self.lineage is None:
@@ -217,12 +217,12 @@ class Manifest(Config):
         return content
 
 
-def _says_rows(shard: Shard, *, dealt: bool) -> bool:
-    """Say whether a shard says of which sources its rows are if they are dealt, and only then."""
+def _says_rows(shard: Shard, *, interleaved: bool) -> bool:
+    """Say whether a shard says of which sources its rows are if they are interleaved, and only then."""
     if shard.source_rows is None:
-        return not dealt
+        return not interleaved
     parts = shard.source_rows.values()
-    return dealt and all(map(any, parts)) and sum(map(sum, parts)) == shard.rows
+    return interleaved and all(map(any, parts)) and sum(map(sum, parts)) == shard.rows
 
 
 def _fingerprint(content: dict[str, JsonValue]) -> str:

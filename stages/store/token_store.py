@@ -89,8 +89,8 @@ class TokenUnit:
                 " groups do not lead from 0 to these numbers; the store is damaged"
             )
         if len(group_ptr) <= groups:
-            held = f"{len(group_ptr) - 1:,} groups, but there are {groups:,} shards or more"
-            raise FormatError(f"{folder}: {held}; the store is damaged, or of another run")
+            groups_said = f"{len(group_ptr) - 1:,} groups, but there are {groups:,} shards or more"
+            raise FormatError(f"{folder}: {groups_said}; the store is damaged, or of another run")
         return cls(folder, ids, places, group_ptr)
 
     @property
@@ -245,9 +245,9 @@ def _write_documents(
     def counted() -> Iterator[pa.Table]:
         for table in documents:
             parts.append(table.column("tokens").to_numpy().copy())
-            held = [table]
+            waiting = [table]
             del table  # whoever writes it lets go of it
-            yield held.pop()
+            yield waiting.pop()
 
     schema = with_kept(STORED_DOCUMENTS, keep_columns)
     write_tables(folder / "documents.parquet", schema, counted())

@@ -25,11 +25,11 @@ from stages.pieces import Pieces
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.normalization import changed_samples
 from stages.tokenizer.sentences import starts_of_spelled
-from stages.tokenizer.texts import Encoded, JoinedTexts, TextPlace, batches_of, joined_ids, joined_texts
+from stages.tokenizer.texts import JoinedTexts, TextIds, TextPlace, batches_of, joined_ids, joined_texts
 
 SPACE = " "
 _INT32 = np.dtype(np.int32)
-EncodeTexts = Callable[[JoinedTexts, np.dtype[np.generic]], Encoded]
+EncodeTexts = Callable[[JoinedTexts, np.dtype[np.generic]], TextIds]
 """Gives the ids of texts, of a dtype."""
 
 
@@ -81,7 +81,7 @@ class Codec(ABC):
     def encode_by_library(self, texts: Iterable[str]) -> list[NDArray[np.integer]]:
         """Return the ids of each text from the file's own library alone."""
 
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return the ids of texts, of `dtype`."""
         if self.compiled is None:
             return joined_ids(self.encode_by_library(texts.strings()), dtype)
@@ -146,7 +146,7 @@ class Tokenizer:
             ).parts()
         return found
 
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return the same of texts that lie end to end."""
         encoded = self.codec.encode_texts(texts, dtype=dtype)
         self._checked(encoded.ids)

@@ -9,7 +9,7 @@ from stages.tokenizer.codec import Codec, Tokenizer
 from stages.tokenizer.encode import load_trained
 from stages.tokenizer.framing import are_own
 from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingface
-from stages.tokenizer.roles import Described
+from stages.tokenizer.roles import TokenizerDescription
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
 from stages.tokenizer.special import num_reserved
 
@@ -21,7 +21,7 @@ class TokenizerKind(StrEnum):
     HUGGING_FACE = "tokenizer.json"
 
 
-def describe(data: bytes, kind: TokenizerKind, *, name: str) -> Described:
+def describe(data: bytes, kind: TokenizerKind, *, name: str) -> TokenizerDescription:
     """Say what a tokenizer's file says of its ids.
 
     Raises:

@@ -23,7 +23,7 @@ from stages.tokenizer.bpe.byte_level import byte_tables_of
 from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.codec import EncodeTexts
 from stages.tokenizer.huggingface_content import AddedPiece, ReadFile, is_disarmed, types_in
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
+from stages.tokenizer.texts import JoinedTexts, TextIds, joined_ids, joined_texts
 
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 _FORMS = frozenset(get_args(UnicodeForm))
@@ -51,12 +51,12 @@ class CompiledFile:
         self._normaliser = library.normalizer
         forms = types_in(file["normalizer"])
         self._form = cast("UnicodeForm", forms.pop()) if len(forms) == 1 else None
-        written = set() if _cut_out(file) else set(_written(file))
+        added = set() if _cut_out(file) else set(_added_pieces(file))
         if self._normaliser is not None:
-            written |= set(map(self._normaliser.normalize_str, written))
-        self._added = [content.encode() for content in sorted(written) if content]
+            added |= set(map(self._normaliser.normalize_str, added))
+        self._added = [content.encode() for content in sorted(added) if content]
 
-    def encode(self, texts: JoinedTexts, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode(self, texts: JoinedTexts, dtype: np.dtype[np.generic]) -> TextIds:
         """Return the ids of texts, of `dtype`."""
         normalised = self._normalised(texts)
         encoded = self._encoder.encode(normalised, dtype=dtype)
@@ -104,7 +104,7 @@ def compiled_file(
     return CompiledFile(BpeEncoder(tables, by_library), library, file, by_library).encode
 
 
-def _written(file: ReadFile) -> dict[str, AddedPiece]:
+def _added_pieces(file: ReadFile) -> dict[str, AddedPiece]:
     """Return what was added to the vocabulary and texts can write out, by its content."""
     added = {token["content"]: token for token in file["added_tokens"] or []}
     return {content: token for content, token in added.items() if content and not is_disarmed(content)}
@@ -115,9 +115,9 @@ def _cut_out(file: ReadFile) -> dict[bytes, int]:
 
     The library cuts out first what is not to be normalised, so all have to be of one sort.
     """
-    written = _written(file)
-    bound = any(one["single_word"] or one["lstrip"] or one["rstrip"] for one in written.values())
-    sorts = {one["normalized"] for one in written.values()}
+    added = _added_pieces(file)
+    bound = any(one["single_word"] or one["lstrip"] or one["rstrip"] for one in added.values())
+    sorts = {one["normalized"] for one in added.values()}
     if file["normalizer"] is not None or bound or len(sorts) > 1:
         return {}
-    return {content.encode(): token["id"] for content, token in written.items()}
+    return {content.encode(): token["id"] for content, token in added.items()}

@@ -36,7 +36,7 @@ import orjson
 
 from stages.errors import FormatError
 from stages.tokenizer.sampling import SPACE_SYMBOL
-from stages.tokenizer.texts import Before, TextPlace
+from stages.tokenizer.texts import PrecedingText, TextPlace
 
 SAVE_IT = "save it with the `save` of Hugging Face's tokenizers"
 """The way out for a file that is none."""
@@ -83,7 +83,7 @@ class ReadFile(TypedDict):
     pre_tokenizer: object
 
 
-class Writing(StrEnum):
+class PieceWriting(StrEnum):
     """How pieces are written."""
 
     BYTE_LEVEL = "byte-level"
@@ -104,7 +104,7 @@ class Content:
     special: frozenset[int]
     """Of the added ones those that the file calls special."""
     unk: int | None
-    writing: Writing
+    writing: PieceWriting
     continues: str
     """What begins a piece of `words` that no space stands before."""
     byte_pieces: bool
@@ -120,11 +120,11 @@ class Content:
     @property
     def bytes_of(self) -> Mapping[str, int]:
         """The bytes that texts are written in, by their pieces; words are taken whole."""
-        if self.writing is Writing.BYTE_LEVEL:
-            written = BYTE_OF if self.into_bytes else {}
+        if self.writing is PieceWriting.BYTE_LEVEL:
+            alphabet = BYTE_OF if self.into_bytes else {}
         else:
-            written = _FALLBACK if self.byte_pieces else {}
-        return {} if self.kind in _OF_WORDS else written
+            alphabet = _FALLBACK if self.byte_pieces else {}
+        return {} if self.kind in _OF_WORDS else alphabet
 
     @property
     def has_bytes(self) -> bool:
@@ -153,13 +153,13 @@ def read_content(data: bytes, *, name: str) -> Content:
             f"{name}: not a tokenizer.json ({type(error).__name__}: {error}); {SAVE_IT}"
         ) from error
     if "ByteLevel" in types:
-        writing = Writing.BYTE_LEVEL
+        writing = PieceWriting.BYTE_LEVEL
     elif kind in _OF_WORDS:
-        writing = Writing.WORDS
+        writing = PieceWriting.WORDS
     elif "Metaspace" in types or symbols:
-        writing = Writing.METASPACE
+        writing = PieceWriting.METASPACE
     elif bool(model.get("byte_fallback")) and _joins_pieces_as_they_are(file):
-        writing = Writing.PLAIN
+        writing = PieceWriting.PLAIN
     else:
         raise FormatError(
             f"{name}: a {kind} of decoder {', '.join(sorted(types)) or 'none'}: read are byte-level and"
@@ -170,7 +170,7 @@ def read_content(data: bytes, *, name: str) -> Content:
     content = Content(kind, vocab, marks, special, unk, writing, continues, byte_pieces, into_bytes)
     if content.has_bytes:
         content = replace(content, unk=None)  # some name one, which no text is given
-    if model.get("end_of_word_suffix") or (continues and writing is not Writing.WORDS):
+    if model.get("end_of_word_suffix") or (continues and writing is not PieceWriting.WORDS):
         raise FormatError(f"{name}: a BPE that marks the ends or the middles of words is not read")
     if unk is None and not content.has_bytes:
         raise FormatError(
@@ -288,42 +288,44 @@ def _put_nothing_before(part: object) -> None:
 
 def spelled_by(piece: str, content: Content) -> bytes:
     """Return what a piece of the model stands for."""
-    if content.writing is Writing.BYTE_LEVEL and all(character in BYTE_OF for character in piece):
+    if content.writing is PieceWriting.BYTE_LEVEL and all(character in BYTE_OF for character in piece):
         return bytes(map(BYTE_OF.__getitem__, piece))
-    if content.writing in {Writing.METASPACE, Writing.PLAIN}:
+    if content.writing in {PieceWriting.METASPACE, PieceWriting.PLAIN}:
         if content.byte_pieces and piece in _FALLBACK:
             return bytes([_FALLBACK[piece]])
-        plain = content.writing is Writing.PLAIN
+        plain = content.writing is PieceWriting.PLAIN
         return (piece if plain else piece.replace(SPACE_SYMBOL, " ")).encode()
-    if content.writing is Writing.WORDS:
+    if content.writing is PieceWriting.WORDS:
         inside = bool(content.continues) and piece.startswith(content.continues)
         return (piece.removeprefix(content.continues) if inside else f" {piece}").encode()
     return piece.encode()
 
 
 _WORDS = "WhitespaceSplit"
-_PUT: Mapping[Before, tuple[str, ...]] = {
-    Before.START: ("first", "always"),
-    Before.SPECIAL: ("always",),
-    Before.TEXT: (),
+_PUT: Mapping[PrecedingText, tuple[str, ...]] = {
+    PrecedingText.START: ("first", "always"),
+    PrecedingText.SPECIAL: ("always",),
+    PrecedingText.TEXT: (),
 }
 """With which schemes Metaspace puts a space."""
 
 
-def placed(written: str, place: TextPlace) -> str:
+def placed(file_text: str, place: TextPlace) -> str:
     """Return a file as it encodes a part of a document at a place."""
-    file = orjson.loads(written)
+    file = orjson.loads(file_text)
     before = (file["normalizer"], file["pre_tokenizer"])
     file["normalizer"] = _normalizer(file["normalizer"], place)
     file["pre_tokenizer"] = _pre_tokenizer(file["pre_tokenizer"], place)
     return (
-        written if before == (file["normalizer"], file["pre_tokenizer"]) else orjson.dumps(file).decode()
+        file_text
+        if before == (file["normalizer"], file["pre_tokenizer"])
+        else orjson.dumps(file).decode()
     )
 
 
-def puts_a_space_to_words(written: str) -> bool:
+def puts_a_space_to_words(file_text: str) -> bool:
     """Say whether a file cuts words at white space and then puts a space before each."""
-    types = types_in(orjson.loads(written)["pre_tokenizer"])
+    types = types_in(orjson.loads(file_text)["pre_tokenizer"])
     return {_WORDS, "Metaspace"} <= types
 
 
@@ -334,10 +336,10 @@ def _normalizer(part: object, place: TextPlace) -> object:
     match part:
         case {"type": "Sequence", "normalizers": list(parts)}:
             own["normalizers"] = [new for one in parts if (new := _normalizer(one, place)) is not None]
-        case {"type": "Prepend"} if place.before is Before.TEXT:
+        case {"type": "Prepend"} if place.before is PrecedingText.TEXT:
             return None
         case {"type": "Strip", "strip_left": left, "strip_right": right}:
-            own["strip_left"] = bool(left) and place.before is not Before.TEXT
+            own["strip_left"] = bool(left) and place.before is not PrecedingText.TEXT
             own["strip_right"] = bool(right) and place.ends
             return own if own["strip_left"] or own["strip_right"] else None
     return own
@@ -357,6 +359,6 @@ def _pre_tokenizer(part: object, place: TextPlace) -> object:
             if scheme != "never" and scheme not in _PUT[place.before]:
                 own["prepend_scheme"] = "never"
                 own |= {"add_prefix_space": False} if "add_prefix_space" in part else {}
-        case {"type": "ByteLevel", "add_prefix_space": True} if place.before is Before.TEXT:
+        case {"type": "ByteLevel", "add_prefix_space": True} if place.before is PrecedingText.TEXT:
             own["add_prefix_space"] = False
     return own

@@ -20,7 +20,7 @@ from stages.tokenizer.huggingface_compiled import compiled_file
 from stages.tokenizer.huggingface_content import (
     SAVE_IT,
     Content,
-    Writing,
+    PieceWriting,
     disarmed,
     name_in_no_text,
     placed,
@@ -29,9 +29,9 @@ from stages.tokenizer.huggingface_content import (
     spelled_by,
 )
 from stages.tokenizer.post_processor import frame_of
-from stages.tokenizer.roles import Described
+from stages.tokenizer.roles import TokenizerDescription
 from stages.tokenizer.sampling import SPACE_SYMBOL
-from stages.tokenizer.texts import Before, Encoded, JoinedTexts, TextPlace, joined_ids
+from stages.tokenizer.texts import JoinedTexts, PrecedingText, TextIds, TextPlace, joined_ids
 
 _STRETCH = 1 << 18
 """Characters after which a text is cut; uncut, one of 16 MiB took 2.7 GiB."""
@@ -49,7 +49,7 @@ _BORDER = re.compile(r"\b")
 _WORD = re.compile(r"\S+")
 
 
-def describe_huggingface(data: bytes, *, name: str) -> Described:
+def describe_huggingface(data: bytes, *, name: str) -> TokenizerDescription:
     """Say what a tokenizer.json says of its ids.
 
     Raises:
@@ -64,7 +64,7 @@ def describe_huggingface(data: bytes, *, name: str) -> Described:
         if piece in content.added or number in controls
     }
     pieces, frame = content.vocab | content.added, partial(frame_of, data, name=name)
-    return Described(content.size, pieces, marks, frozenset(controls), unk, frame)
+    return TokenizerDescription(content.size, pieces, marks, frozenset(controls), unk, frame)
 
 
 class HuggingFaceFile(Codec):
@@ -75,7 +75,7 @@ class HuggingFaceFile(Codec):
         content: what is read off it.
         special: ids that no text gives.
         name: for messages.
-        written: the file, as the library has it.
+        file_text: the file, as the library has it.
         plain: the same pieces without a normaliser or anything put before a text; None if they cannot
             write every text.
     """
@@ -87,12 +87,12 @@ class HuggingFaceFile(Codec):
         special: Collection[int],
         *,
         name: str,
-        written: str,
+        file_text: str,
         plain: "HuggingFaceFile | None" = None,
     ) -> None:
         self._places: dict[TextPlace, HuggingFaceFile] = {}
         self._library = library
-        self._written = written
+        self._file_text = file_text
         self._name = name
         self._content = content
         self._special = special
@@ -115,13 +115,13 @@ class HuggingFaceFile(Codec):
         lost = sorted(content.bytes_of[piece] for piece in names if piece in content.bytes_of)
         if content.has_bytes and lost:
             raise FormatError(f"{name}: byte {lost[0]:#04x} is a special id, and texts need it")
-        written = disarmed(data, names)
-        library = _load(written, name=name)
+        file_text = disarmed(data, names)
+        library = _load(file_text, name=name)
         plain = None
-        if content.writing is Writing.BYTE_LEVEL and content.has_bytes:
+        if content.writing is PieceWriting.BYTE_LEVEL and content.has_bytes:
             bare = disarmed(data, names, plain=True)
-            own = library if bare == written else _load(bare, name=name)
-            plainly = cls(own, content, special, name=name, written=bare)
+            own = library if bare == file_text else _load(bare, name=name)
+            plainly = cls(own, content, special, name=name, file_text=bare)
             samples = chain(_SAMPLES, (f" a {piece} b" for piece in content.added))
             plain = plainly if plainly._spells(samples) else None
         for piece, number in content.added.items():
@@ -131,30 +131,34 @@ class HuggingFaceFile(Codec):
                     f"{name}: says that {piece!r} is id {number:,}, and the library that reads it gives"
                     f" {given}: ids are missing before it; add pieces for them, and save it again"
                 )
-        return cls(library, content, special, name=name, written=written, plain=plain)
+        return cls(library, content, special, name=name, file_text=file_text, plain=plain)
 
     def at(self, place: TextPlace) -> "HuggingFaceFile":
         """Return the file as it encodes a part of a document at a place."""
         if place not in self._places:
-            written = placed(self._written, place)
-            self._places[place] = self if written == self._written else self._placed(written, place)
+            file_text = placed(self._file_text, place)
+            self._places[place] = (
+                self if file_text == self._file_text else self._placed(file_text, place)
+            )
         return self._places[place]
 
-    def _placed(self, written: str, place: TextPlace) -> "HuggingFaceFile":
-        library, name, plain = _load(written, name=self._name), self._name, self._plain
+    def _placed(self, file_text: str, place: TextPlace) -> "HuggingFaceFile":
+        library, name, plain = _load(file_text, name=self._name), self._name, self._plain
         content, special = self._content, self._special
-        found = HuggingFaceFile(library, content, special, name=name, written=written, plain=plain)
-        if place.before is not Before.TEXT:
+        found = HuggingFaceFile(library, content, special, name=name, file_text=file_text, plain=plain)
+        if place.before is not PrecedingText.TEXT:
             return found
         if self.by_words:
-            library, written = self._library, self._written
-        continued = _Continued(library, content, special, name=name, written=written, plain=plain)
+            library, file_text = self._library, self._file_text
+        continued = _ContinuedFile(
+            library, content, special, name=name, file_text=file_text, plain=plain
+        )
         return continued.behind(self, place, begun=found if self.by_words else None)
 
     @property
     def by_words(self) -> bool:
         """Whether white space only parts words, and each gets a space."""
-        return puts_a_space_to_words(self._written)
+        return puts_a_space_to_words(self._file_text)
 
     def cuts_out(self) -> tuple[str, ...]:
         """Return the pieces that the library finds in texts before it cuts words."""
@@ -169,12 +173,16 @@ class HuggingFaceFile(Codec):
         normaliser = self._library.normalizer
         with self._naming(text):
             shown = text if normaliser is None else str(normaliser.normalize_str(text))
-        return shown.replace(SPACE_SYMBOL, " ") if self._content.writing is Writing.METASPACE else shown
+        return (
+            shown.replace(SPACE_SYMBOL, " ")
+            if self._content.writing is PieceWriting.METASPACE
+            else shown
+        )
 
     @cached_property
     def compiled(self) -> EncodeTexts | None:
         """What encodes texts in compiled code, if it gives the library's ids."""
-        return compiled_file(orjson.loads(self._written), self._library, self._by_library)
+        return compiled_file(orjson.loads(self._file_text), self._library, self._by_library)
 
     def encode_by_library(self, texts: Iterable[str]) -> list[NDArray[np.integer]]:
         """Return the ids of each text from the library alone."""
@@ -191,7 +199,7 @@ class HuggingFaceFile(Codec):
         for piece, number in self._content.vocab.items():
             found[number] = spelled_by(piece, self._content)
         for piece, number in self._content.added.items():
-            if not self._is_run_of_spaces(piece, number):
+            if not self._is_only_spaces(piece, number):
                 found[number] = piece.encode()
         for number in self._special:
             found[number] = b""
@@ -200,19 +208,19 @@ class HuggingFaceFile(Codec):
     def byte_ids(self) -> NDArray[np.bool_]:
         """Say of every id whether it is a byte such as <0x0A>: (V,); byte-level pieces are none."""
         found = np.zeros(self.size, np.bool_)
-        if self._content.writing in {Writing.METASPACE, Writing.PLAIN}:
+        if self._content.writing in {PieceWriting.METASPACE, PieceWriting.PLAIN}:
             vocab = self._content.vocab
             found[[vocab[piece] for piece in self._content.bytes_of if piece in vocab]] = True
         return found
 
-    def _is_run_of_spaces(self, piece: str, number: int) -> bool:
+    def _is_only_spaces(self, piece: str, number: int) -> bool:
         """Say whether an added token is a piece that spaces give, as Gemma's for indentation are.
 
         The library matches it in a text where that has the symbols of the spaces themselves, and decodes
         it to spaces all the same.
         """
         known = self._content.vocab.get(piece) == number and SPACE_SYMBOL in piece
-        return known and self._content.writing is Writing.METASPACE
+        return known and self._content.writing is PieceWriting.METASPACE
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each id as people read it: its text, or the piece if it is special."""
@@ -270,7 +278,7 @@ class HuggingFaceFile(Codec):
         return place, place, 0
 
 
-class _Continued(HuggingFaceFile):
+class _ContinuedFile(HuggingFaceFile):
     """The file for texts that text is before: up to the first piece that the library cuts out.
 
     Where words get a space each, the file itself encodes all but the first of them.
@@ -278,17 +286,17 @@ class _Continued(HuggingFaceFile):
 
     def behind(
         self, base: HuggingFaceFile, place: TextPlace, *, begun: HuggingFaceFile | None
-    ) -> "_Continued":
+    ) -> "_ContinuedFile":
         """Set the file at the beginning of documents, and what encodes a first word; return this."""
         self._base, self._place, self._begun = base, place, begun
         pieces = sorted(self.cuts_out(), key=lambda piece: (-len(piece), piece))
         self._cut_out = re.compile("|".join(map(re.escape, pieces))) if pieces else None
         return self
 
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return the ids of texts, of `dtype`."""
-        held = self._cut_out and re.search(self._cut_out.pattern.encode(), texts.data.tobytes())
-        if held:
+        cut_out = self._cut_out and re.search(self._cut_out.pattern.encode(), texts.data.tobytes())
+        if cut_out:
             return joined_ids(self.encode_by_library(texts.strings()), dtype)
         return super().encode_texts(texts, dtype=dtype)
 
@@ -306,8 +314,8 @@ class _Continued(HuggingFaceFile):
         cut = None if self._cut_out is None else self._cut_out.search(text)
         if cut is None:
             return self._by_words(text)
-        ended = self._base.at(TextPlace(Before.TEXT, ends=True))
-        behind = self._base.at(TextPlace(Before.SPECIAL, self._place.ends))
+        ended = self._base.at(TextPlace(PrecedingText.TEXT, ends=True))
+        behind = self._base.at(TextPlace(PrecedingText.SPECIAL, self._place.ends))
         head = ended.encode_by_library([text[: cut.start()]] if cut.start() else [])
         return np.concatenate([*head, *behind.encode_by_library([text[cut.start() :]])])
 

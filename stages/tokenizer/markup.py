@@ -23,9 +23,9 @@ from stages.tokenizer.codec import SPACE, Tokenizer
 from stages.tokenizer.texts import (
     EVERY,
     WHOLE,
-    Before,
-    Encoded,
     JoinedTexts,
+    PrecedingText,
+    TextIds,
     TextPlace,
     joined_ids,
     joined_texts,
@@ -57,7 +57,7 @@ class Sections(NamedTuple):
     """(S,) Which are markup."""
     first: NDArray[np.bool_] | None = None
     """(S,) Which begin a document; None is the first one alone."""
-    alone: NDArray[np.bool_] | None = None
+    by_itself: NDArray[np.bool_] | None = None
     """(S,) Which are encoded as texts by themselves; None is no one."""
     answers: NDArray[np.bool_] | None = None
     """(S,) Which are contents of roles that are learned; None is no one."""
@@ -129,7 +129,7 @@ class MarkupEncoder:
         self._guards_answers = guards_answers
         self._known: dict[tuple[str, TextPlace], NDArray[np.integer]] = {}
 
-    def encode(self, sections: Sections, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode(self, sections: Sections, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return the ids of sections, of `dtype`."""
         found: list[NDArray[np.integer]] = [_NONE] * len(sections.texts)
         contents: dict[int, list[tuple[int, _Part]]] = {}
@@ -212,15 +212,15 @@ class MarkupEncoder:
                 for one in zip(sections.texts, markup, [WHOLE] * size, tokenizers, strict=True)
             ]
         begins = [n == 0 for n in range(size)] if sections.first is None else sections.first.tolist()
-        alone = [False] * size if sections.alone is None else sections.alone.tolist()
+        by_itself = [False] * size if sections.by_itself is None else sections.by_itself.tolist()
         borders = [*map(self._borders, sections.texts, markup, tokenizers)]
         found = []
         for n, (text, is_markup, tokenizer) in enumerate(
             zip(sections.texts, markup, tokenizers, strict=True)
         ):
-            before = Before.START
-            if not begins[n] and not alone[n]:
-                before = Before.SPECIAL if borders[n - 1].ends_apart else Before.TEXT
+            before = PrecedingText.START
+            if not begins[n] and not by_itself[n]:
+                before = PrecedingText.SPECIAL if borders[n - 1].ends_apart else PrecedingText.TEXT
             ends = n + 1 == size or begins[n + 1] or borders[n + 1].begins_apart
             place = TextPlace(before, ends)
             found.append(_Part(text, is_markup, place, tokenizer.at(place)))
@@ -231,10 +231,10 @@ class MarkupEncoder:
         pieces = self._split(text) if is_markup else [text]
         begins = is_markup and pieces[0] in self._apart
         ends = is_markup and pieces[-1] in self._apart
-        words = tokenizer.by_words and text[-1:].isspace()
+        ends_in_space = tokenizer.by_words and text[-1:].isspace()
         return _Borders(
             begins or text.startswith(tokenizer.cuts_out),
-            ends or words or text.endswith(tokenizer.cuts_out),
+            ends or ends_in_space or text.endswith(tokenizer.cuts_out),
         )
 
     def _markup_ids(self, part: _Part) -> NDArray[np.integer]:
@@ -256,7 +256,7 @@ class MarkupEncoder:
         for n, text in enumerate(texts):
             before, ends = part.place
             if n > 0:
-                before = Before.SPECIAL if texts[n - 1] in self._apart else Before.TEXT
+                before = PrecedingText.SPECIAL if texts[n - 1] in self._apart else PrecedingText.TEXT
             if n < len(texts) - 1:
                 ends = texts[n + 1] in self._apart
             tokenizer = self.tokenizer.at(TextPlace(before, ends))

@@ -44,7 +44,7 @@ class NewIds:
     """(R,) ids of the old one, ascending."""
     new: NDArray[np.int64]
     """(K,) ids that only the new one has, ascending."""
-    written: Sequence[NDArray[np.integer]]
+    old_ids: Sequence[NDArray[np.integer]]
     """Of each new id the old ids that write its text; none if no text gives it."""
 
 
@@ -101,8 +101,8 @@ def ids_of(file: ModelFile) -> NDArray[np.int64]:
 
 def roles_of(file: ModelFile) -> Mapping[str, int]:
     """Return the special ids of a file by role, as far as they are found by themselves."""
-    described = describe(file.data, file.kind, name=file.name)
-    return find_roles(described, SpecialPieces(), name=file.name).ids
+    description = describe(file.data, file.kind, name=file.name)
+    return find_roles(description, SpecialPieces(), name=file.name).ids
 
 
 class OldWriter:

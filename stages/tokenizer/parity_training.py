@@ -56,12 +56,15 @@ def require_parity_trainer() -> None:
 
 
 def train_parity_bpe(
-    pieces: Iterable[tuple[str, str, int]], config: TrainConfig, *, parallel: Mapping[str, Sequence[str]]
+    sample_texts: Iterable[tuple[str, str, int]],
+    config: TrainConfig,
+    *,
+    parallel: Mapping[str, Sequence[str]],
 ) -> bytes:
     """Return a tokenizer.json of parity-aware BPE trained on a sample of (language, text, copies).
 
     Args:
-        pieces: what is learned from.
+        sample_texts: what is learned from.
         config: how.
         parallel: the same text in some languages.
 
@@ -71,7 +74,7 @@ def train_parity_bpe(
     """
     require_parity_trainer()
     sample: defaultdict[str, _Copies] = defaultdict(list)
-    for language, text, copies in pieces:
+    for language, text, copies in sample_texts:
         sample[language] += [(part, copies) for part in between_symbols(text, config)]
     balanced = sorted(sample.keys() & parallel.keys())
     if len(balanced) < FEWEST_BALANCED:

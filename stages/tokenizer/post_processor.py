@@ -21,7 +21,7 @@ import orjson
 
 from stages.errors import FormatError
 from stages.tokenizer.framing import FrameIds
-from stages.tokenizer.roles import Described, Roles
+from stages.tokenizer.roles import Roles, TokenizerDescription
 
 _NOTHING = ("ByteLevel",)
 
@@ -97,7 +97,7 @@ def _template(
 _BERT = ("[CLS]", "[SEP]")
 
 
-def family_frame(found: Described, roles: Roles) -> FrameIds | None:
+def family_frame(found: TokenizerDescription, roles: Roles) -> FrameIds | None:
     """Return the ids that a file's models expect around a text; None if the file does not tell.
 
     Args:
@@ -117,7 +117,7 @@ def family_frame(found: Described, roles: Roles) -> FrameIds | None:
     return None if begins is None or begins == roles.ids.get("eos") else FrameIds(begins, None)
 
 
-def framing_offer(found: Described, roles: Roles) -> str | None:
+def framing_offer(found: TokenizerDescription, roles: Roles) -> str | None:
     """Say what a file's models expect around each text, and which line sets it.
 
     None if the default is that, or the file does not tell.

@@ -87,7 +87,7 @@ class SpecialPieces(Config):
 
 
 @dataclass(frozen=True)
-class Described:
+class TokenizerDescription:
     """What a tokenizer file says of its ids."""
 
     size: int
@@ -112,7 +112,7 @@ class Roles:
     """By role, and as `reserved_ID` what else is kept from text."""
     unsure: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Roles for which several pieces could be meant."""
-    found: Described | None = None
+    found: TokenizerDescription | None = None
     """What they were found in."""
 
     @property
@@ -122,7 +122,7 @@ class Roles:
         return sum(1 for _ in takewhile(self.ids.__contains__, names))
 
 
-def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
+def find_roles(found: TokenizerDescription, special: SpecialPieces, *, name: str) -> Roles:
     """Return the special ids that a tokenizer has, as the run file, the file or their pieces name them.
 
     Raises:
@@ -173,7 +173,7 @@ def _proposals(roles: Roles, asked: Sequence[str]) -> dict[str, str]:
     return proposed_pieces(asked, marks, taken)
 
 
-def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str) -> Roles:
+def framed_roles(found: TokenizerDescription, roles: Roles, framing: Framing, *, name: str) -> Roles:
     """Return the roles with the ids that begin and close every document, or every row.
 
     Args:
@@ -210,7 +210,7 @@ def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str)
     return replace(roles, ids=ids if framing.per == "document" else unbegun_ids(ids, framing))
 
 
-def _require_usable(found: Described, number: int | None, what: str, *, name: str) -> None:
+def _require_usable(found: TokenizerDescription, number: int | None, what: str, *, name: str) -> None:
     """Refuse an id to frame documents with that is no id, or that texts may hold."""
     if number is None:
         return
@@ -223,7 +223,7 @@ def _require_usable(found: Described, number: int | None, what: str, *, name: st
         )
 
 
-def _named(found: Described, role: str, value: str | int, *, name: str) -> int:
+def _named(found: TokenizerDescription, role: str, value: str | int, *, name: str) -> int:
     """Return the id that the run file means."""
     key = f"tokenizer.special.{role} = {value!r}"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""The training sample: pieces of documents, balanced over languages.
+"""The training sample: parts of documents, balanced over languages.
 
 A language with n_i bytes gets a share q_i ~ n_i^alpha of the sample (alpha 1: as it comes; 0: all
 alike), so that small languages get a vocabulary too. No language is repeated more than `max_repeats`
@@ -16,7 +16,7 @@ from pydantic import ByteSize, Field
 from stages.config import Config
 from stages.seeding import Purpose, document_hash
 
-MAX_PIECE_BYTES = 4096
+MAX_PART_BYTES = 4096
 """SentencePiece skips longer sentences in silence (its limit is 4,192 bytes)."""
 
 LEAST_MEASURED = 1 << 20
@@ -92,11 +92,11 @@ def held_out_shares(sizes: Mapping[str, int], config: SamplingConfig) -> dict[st
     }
 
 
-def cut_pieces(text: str, *, max_bytes: int = MAX_PIECE_BYTES) -> Iterator[str]:
-    """Yield a text in pieces of at most `max_bytes` bytes of UTF-8, cut after line feeds if it can.
+def cut_parts(text: str, *, max_bytes: int = MAX_PART_BYTES) -> Iterator[str]:
+    """Yield a text in parts of at most `max_bytes` bytes of UTF-8, cut after line feeds if it can.
 
     A line that is longer is cut after a space, or else between two characters. Nothing is lost:
-    the pieces join to the text.
+    the parts join to the text.
     """
     data, start = text.encode(), 0
     while len(data) - start > max_bytes:
@@ -111,16 +111,16 @@ def cut_pieces(text: str, *, max_bytes: int = MAX_PIECE_BYTES) -> Iterator[str]:
         yield data[start:].decode()
 
 
-def sample_pieces(text: str, identity: bytes, *, rate: Fraction, seed: int) -> Iterator[tuple[str, int]]:
-    """Yield the pieces of a document that the sample takes, each with its number of copies.
+def sample_parts(text: str, identity: bytes, *, rate: Fraction, seed: int) -> Iterator[tuple[str, int]]:
+    """Yield the parts of a document that the sample takes, each with its number of copies.
 
-    Each piece is taken `rate` times on average: the whole part always, the fraction by the hash of
-    (seed, document id, piece number), so the choice depends on nothing else.
+    Each part is taken `rate` times on average: the whole part always, the fraction by the hash of
+    (seed, document id, part number), so the choice depends on nothing else.
     """
     whole, fraction = divmod(rate, 1)
     bound = int(fraction * 2**64)
-    for number, piece in enumerate(cut_pieces(text)):
+    for number, part in enumerate(cut_parts(text)):
         draw = document_hash(identity, seed, purpose=Purpose.SAMPLE, copy=number)
         copies = int(whole) + (draw < bound)
         if copies:
-            yield piece, copies
+            yield part, copies

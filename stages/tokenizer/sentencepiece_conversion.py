@@ -82,8 +82,8 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
             for text, kind in zip(texts, types.tolist(), strict=True)
         ]
     groups = _groups_in(texts, types.tolist(), model.scores.tolist())
-    alone = {texts[n] for n in np.flatnonzero(types == PieceType.NORMAL).tolist()}
-    cuts = bool(groups) and alone.issuperset(digits)
+    normal = {texts[n] for n in np.flatnonzero(types == PieceType.NORMAL).tolist()}
+    cuts = bool(groups) and normal.issuperset(digits)
     if not cuts:  # a digit without a piece is in no merge, but may be in a piece that is matched whole
         types[groups] = PieceType.USER_DEFINED
     _require_convertible(model.kind, texts, types.tolist(), name=name)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stages.errors import FormatError
 from stages.tokenizer.codec import Codec, EncodeTexts
 from stages.tokenizer.encode import NO_NORMALIZER, SentencePieceCodec
-from stages.tokenizer.roles import Described
+from stages.tokenizer.roles import TokenizerDescription
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
     LENGTH,
@@ -29,13 +29,13 @@ from stages.tokenizer.sentencepiece_model import (
     SentencePieceModel,
     varint,
 )
-from stages.tokenizer.texts import WHOLE, Before, TextPlace
+from stages.tokenizer.texts import WHOLE, PrecedingText, TextPlace
 
 _DIGIT = "0"
 """A character that no normaliser changes, and that none composes with another."""
 
 
-def describe_sentencepiece(data: bytes, *, name: str) -> Described:
+def describe_sentencepiece(data: bytes, *, name: str) -> TokenizerDescription:
     """Say what a model says of its ids.
 
     Raises:
@@ -55,7 +55,7 @@ def describe_sentencepiece(data: bytes, *, name: str) -> Described:
     marks = {piece: number for piece, number in pieces.items() if number in apart}
     named = {role: getattr(processor, f"{role}_id")() for role in ("unk", "bos", "eos", "pad")}
     declared = {role: number for role, number in named.items() if number >= 0}
-    return Described(len(model.types), pieces, marks, controls, declared)
+    return TokenizerDescription(len(model.types), pieces, marks, controls, declared)
 
 
 class SentencePieceFile(Codec):
@@ -79,7 +79,7 @@ class SentencePieceFile(Codec):
         place: TextPlace = WHOLE,
     ) -> None:
         self._own, self.inline = own, inline
-        self._left = _DIGIT * (place.before is Before.TEXT)
+        self._left = _DIGIT * (place.before is PrecedingText.TEXT)
         self._right = _DIGIT * (not place.ends)
         self._plain_model = plain
         self._words = words
@@ -122,7 +122,7 @@ class SentencePieceFile(Codec):
 
     def at(self, place: TextPlace) -> "SentencePieceFile":
         """Return the model as it encodes a part of a document at a place."""
-        if place.before is not Before.TEXT and place.ends:
+        if place.before is not PrecedingText.TEXT and place.ends:
             return self
         own, plain, inline = self._own, self._plain_model, self.inline
         return SentencePieceFile(own, plain, words=self._words, inline=inline, place=place)

@@ -255,8 +255,8 @@ def rewritten(
 
 def piece_field(text: str, score: float, kind: int) -> bytes:
     """Return a piece as it stands in a model."""
-    written = text.encode()
-    content = bytes([TEXT << 3 | LENGTH]) + varint(len(written)) + written
+    data = text.encode()
+    content = bytes([TEXT << 3 | LENGTH]) + varint(len(data)) + data
     content += bytes([SCORE << 3 | FIXED32]) + struct.pack("<f", score)
     content += bytes([TYPE << 3 | VARINT]) + varint(kind)
     return bytes([PIECES << 3 | LENGTH]) + varint(len(content)) + content

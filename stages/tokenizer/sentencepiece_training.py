@@ -13,7 +13,7 @@ import numpy as np
 import sentencepiece
 
 from stages.errors import ConfigError, VocabularySizeError
-from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_pieces
+from stages.tokenizer.sampling import MAX_PART_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_parts
 from stages.tokenizer.sentencepiece_model import SentencePieceModel, rewritten
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
 from stages.tokenizer.train_config import TrainConfig
@@ -21,8 +21,8 @@ from stages.tokenizer.vocabulary_policy import (
     DIGITS,
     UNITS,
     digit_groups,
-    run_scores,
-    spelled_runs,
+    space_scores,
+    spelled_spaces,
     with_units,
     without_units,
 )
@@ -34,12 +34,12 @@ _LEAST = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
 def train_sentencepiece(
-    pieces: Callable[[], Iterable[tuple[str, int]]], config: TrainConfig, *, characters: str = ""
+    sample: Callable[[], Iterable[tuple[str, int]]], config: TrainConfig, *, characters: str = ""
 ) -> bytes:
     """Return the bytes of a SentencePiece model trained on a sample of (piece, copies).
 
     Args:
-        pieces: yields what is learned from, from the start at each call.
+        sample: yields what is learned from, from the start at each call.
         config: how.
         characters: that get a piece, beside those that are 98% of the whole sample.
 
@@ -48,19 +48,19 @@ def train_sentencepiece(
     """
     model, added = io.BytesIO(), digit_groups() if config.digits == "threes" else {}
     characters += "".join(digit for digit in DIGITS if added and digit not in characters)
-    written = with_units if config.indentation else str
+    spell = with_units if config.indentation else str
     controls = [*control_symbols(), *config.control_symbols]
-    users = [written(symbol).replace(" ", SPACE_SYMBOL) for symbol in config.user_symbols]
+    users = [spell(symbol).replace(" ", SPACE_SYMBOL) for symbol in config.user_symbols]
     symbols = [*config.control_symbols, *users]
-    required = "".join(one for one in written(characters) if one not in symbols)  # they are pieces
+    required = "".join(one for one in spell(characters) if one not in symbols)  # they are pieces
     required += UNITS * config.indentation
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_sentences(pieces(), config),
+            sentence_iterator=_sentences(sample(), config),
             model_writer=model,
             model_type=config.model,
             vocab_size=config.vocab_size - len(added),
-            character_coverage=_coverage(_sentences(pieces(), config), required, config),
+            character_coverage=_coverage(_sentences(sample(), config), required, config),
             required_chars=required,
             byte_fallback=True,
             normalization_rule_name=config.normalization.value,
@@ -68,7 +68,7 @@ def train_sentencepiece(
             add_dummy_prefix=False,
             allow_whitespace_only_pieces=True,
             split_digits=config.digits != "whole",
-            max_sentence_length=MAX_PIECE_BYTES + 1,
+            max_sentence_length=MAX_PART_BYTES + 1,
             input_sentence_size=0,
             num_threads=1,
             unk_id=0,
@@ -89,7 +89,7 @@ def train_sentencepiece(
     assert texts[first : first + len(symbols)] == [symbol.encode() for symbol in symbols]
     if not (added or config.indentation):
         return model.getvalue()
-    return rewritten(model.getvalue(), spelled_runs, run_scores(), added)
+    return rewritten(model.getvalue(), spelled_spaces, space_scores(), added)
 
 
 def sentencepiece_parts(text: str, config: TrainConfig) -> list[str]:
@@ -107,10 +107,10 @@ def sentencepiece_parts(text: str, config: TrainConfig) -> list[str]:
 
 def _sentences(sample: Iterable[tuple[str, int]], config: TrainConfig) -> Iterator[str]:
     """Yield each piece as often as it counts, cut again where characters for spaces make it too long."""
-    written = with_units if config.indentation else str
-    for piece, copies in sample:
-        parts = sentencepiece_parts(piece, config)
-        sentences = [one for part in parts for one in cut_pieces(written(part))]
+    spell = with_units if config.indentation else str
+    for text, copies in sample:
+        parts = sentencepiece_parts(text, config)
+        sentences = [one for part in parts for one in cut_parts(spell(part))]
         for _ in range(copies):
             yield from sentences
 

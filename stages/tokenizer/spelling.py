@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.texts import Encoded, JoinedTexts
+from stages.tokenizer.texts import JoinedTexts, TextIds
 
 SAME, OTHER_TEXT, OTHER_IDS = 0, 1, 2
 """A text is what the ids spell and gives them; is another; or is spelled by them and gives other ids."""
 
 
-class Stored(NamedTuple):
+class StoredIds(NamedTuple):
     """The ids of documents as they are stored."""
 
     ids: NDArray[np.integer]
@@ -44,7 +44,7 @@ class PieceBytes(NamedTuple):
 
 
 def compare_texts(
-    stored: Stored, texts: JoinedTexts, encoded: Encoded, spelling: PieceBytes
+    stored: StoredIds, texts: JoinedTexts, encoded: TextIds, spelling: PieceBytes
 ) -> NDArray[np.uint8]:
     """Compare stored ids with texts, and with what these are encoded to.
 
@@ -64,7 +64,11 @@ def compare_texts(
 
 @lean_kernel
 def compare(
-    stored: Stored, texts: JoinedTexts, encoded: Encoded, spelling: PieceBytes, found: NDArray[np.uint8]
+    stored: StoredIds,
+    texts: JoinedTexts,
+    encoded: TextIds,
+    spelling: PieceBytes,
+    found: NDArray[np.uint8],
 ) -> None:
     """Fill in what each text is found to be."""
     for text in range(len(stored.begins)):

@@ -19,7 +19,7 @@ RANDOM_STRINGS = 3_000
 _SEED = (20, 6)
 _LONGEST = 48
 """Characters of a random string."""
-_RUN = 5_000
+_REPEATED_BYTES = 5_000
 """Characters of a long run."""
 _RANGES = (
     ((0x20, 0x7F),),
@@ -226,7 +226,7 @@ def stress_texts(specials: Iterable[str], *, strings: int = RANDOM_STRINGS) -> d
     return {
         **{name: list(texts) for name, texts in _FIXED.items()},
         "every byte of UTF-8": list(_every_byte()),
-        "long runs": [(unit * _RUN)[:_RUN] for unit in _UNITS],
+        "long runs": [(unit * _REPEATED_BYTES)[:_REPEATED_BYTES] for unit in _UNITS],
         SPECIAL_PIECES: [text for piece in specials for text in _written_out(piece)],
         "random strings": list(random_strings(strings)),
     }

@@ -52,7 +52,7 @@ class JoinedTexts(NamedTuple):
         return [part.decode() for part in self.parts()]
 
 
-class Encoded(NamedTuple):
+class TextIds(NamedTuple):
     """The ids of D texts."""
 
     ids: NDArray[np.integer]
@@ -96,10 +96,10 @@ def texts_of(column: pa.ChunkedArray) -> JoinedTexts:
     return _padded(*utf8_of(column))
 
 
-def joined_ids(parts: Sequence[NDArray[np.integer]], dtype: np.dtype[np.generic]) -> Encoded:
+def joined_ids(parts: Sequence[NDArray[np.integer]], dtype: np.dtype[np.generic]) -> TextIds:
     """Return the ids of texts end to end."""
     ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
-    return Encoded(np.concatenate([np.empty(0, dtype), *parts]).astype(dtype), ends)
+    return TextIds(np.concatenate([np.empty(0, dtype), *parts]).astype(dtype), ends)
 
 
 def _padded(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> JoinedTexts:
@@ -108,7 +108,7 @@ def _padded(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> JoinedTexts:
     return JoinedTexts(room, room.view(np.uint64), offsets)
 
 
-class Before(Enum):
+class PrecedingText(Enum):
     """What is before a part."""
 
     START = "the beginning of a document"
@@ -119,12 +119,12 @@ class Before(Enum):
 class TextPlace(NamedTuple):
     """Where a part of a document is."""
 
-    before: Before = Before.START
+    before: PrecedingText = PrecedingText.START
     ends: bool = True
     """Whether the document or a special piece follows, and no text."""
 
 
 WHOLE = TextPlace()
 """Of a text that is a document by itself."""
-EVERY = tuple(TextPlace(before, ends) for before in Before for ends in (True, False))
+EVERY = tuple(TextPlace(before, ends) for before in PrecedingText for ends in (True, False))
 """All places."""

@@ -36,12 +36,12 @@ class TrainingSample:
     """What is learned from.
 
     Args:
-        pieces: yields (language, text, copies) in canonical order, from the start at each call.
+        texts: yields (language, text, copies) in canonical order, from the start at each call.
         characters: that get a piece, if the algorithm has pieces of characters.
         parallel: the same text in some languages, if the algorithm balances languages by it.
     """
 
-    pieces: Callable[[], Iterator[tuple[str, str, int]]]
+    texts: Callable[[], Iterator[tuple[str, str, int]]]
     characters: str = ""
     parallel: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -66,18 +66,18 @@ class TokenizerTrainer:
 
 
 def _by_bytes(sample: TrainingSample, config: TrainConfig) -> bytes:
-    return train_byte_bpe(((text, copies) for _, text, copies in sample.pieces()), config)
+    return train_byte_bpe(((text, copies) for _, text, copies in sample.texts()), config)
 
 
 def _by_parity(sample: TrainingSample, config: TrainConfig) -> bytes:
-    return train_parity_bpe(sample.pieces(), config, parallel=sample.parallel)
+    return train_parity_bpe(sample.texts(), config, parallel=sample.parallel)
 
 
 def _by_sentencepiece(sample: TrainingSample, config: TrainConfig) -> bytes:
-    def pieces() -> Iterator[tuple[str, int]]:
-        yield from ((text, copies) for _, text, copies in sample.pieces())
+    def texts() -> Iterator[tuple[str, int]]:
+        yield from ((text, copies) for _, text, copies in sample.texts())
 
-    return train_sentencepiece(pieces, config, characters=sample.characters)
+    return train_sentencepiece(texts, config, characters=sample.characters)
 
 
 def _of_pieces(most_memory: int, usual_memory: int) -> TokenizerTrainer:
@@ -116,10 +116,10 @@ def train_model(
     """
     texts = list(sample)
 
-    def pieces() -> Iterator[tuple[str, str, int]]:
+    def sample_texts() -> Iterator[tuple[str, str, int]]:
         yield from (("", text, copies) for text, copies in texts)
 
-    return TRAINERS[config.model].train(TrainingSample(pieces, characters), config)
+    return TRAINERS[config.model].train(TrainingSample(sample_texts, characters), config)
 
 
 def training_memory(config: TrainConfig) -> int:

@@ -147,28 +147,28 @@ def digit_groups() -> dict[str, float]:
 NUM_GROUPS = 1_100
 
 
-LONGEST_RUN = 16
+MOST_SPACES = 16
 _FIRST_UNIT = 0x1D360
-_UNITS = {size: chr(_FIRST_UNIT + size - 2) for size in range(2, LONGEST_RUN + 1)}
+_UNITS = {size: chr(_FIRST_UNIT + size - 2) for size in range(2, MOST_SPACES + 1)}
 _SIZES = {unit: size for size, unit in _UNITS.items()}
 UNITS = "".join(_UNITS.values())
 """A character for each run."""
 _POWERS = [size for size in _UNITS if size & (size - 1) == 0]
 _ORDER = [*_POWERS, *(size for size in _UNITS if size not in _POWERS)]
-_RUN = re.compile(f" {{2,}}|[{UNITS}]")
+_SPACES = re.compile(f" {{2,}}|[{UNITS}]")
 _UNIT = re.compile(f"[{UNITS}]")
 
 
 def with_units(text: str) -> str:
     """Return a text with a character for each run of spaces, and without those that it has itself."""
-    return _RUN.sub(_units_of, text)
+    return _SPACES.sub(_units_of, text)
 
 
-def _units_of(run: re.Match[str]) -> str:
-    if run[0] in _SIZES:
+def _units_of(spaces: re.Match[str]) -> str:
+    if spaces[0] in _SIZES:
         return ""
-    whole, rest = divmod(len(run[0]), LONGEST_RUN)
-    return _UNITS[LONGEST_RUN] * whole + (_UNITS[rest] if rest > 1 else " " * rest)
+    whole, rest = divmod(len(spaces[0]), MOST_SPACES)
+    return _UNITS[MOST_SPACES] * whole + (_UNITS[rest] if rest > 1 else " " * rest)
 
 
 def without_units(text: str) -> str:
@@ -176,11 +176,11 @@ def without_units(text: str) -> str:
     return _UNIT.sub("", text)
 
 
-def spelled_runs(piece: str) -> str:
+def spelled_spaces(piece: str) -> str:
     """Return a piece with U+2581 for the spaces that its characters stand for."""
     return _UNIT.sub(lambda unit: SPACE_SYMBOL * _SIZES[unit[0]], piece)
 
 
-def run_scores() -> dict[str, float]:
+def space_scores() -> dict[str, float]:
     """Return the score of each run, by its character."""
     return {_UNITS[size]: float(len(_ORDER) - place) for place, size in enumerate(_ORDER)}

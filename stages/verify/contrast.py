@@ -123,8 +123,8 @@ def check_contrast(
             (step, trainer.step(batch_of(step), learning_rate(step, STEPS, config=config)))
             for step in range(STEPS)
         )
-        held = trainer.heldout_loss(heldout)
-    return ContrastResult(math.log(len(heldout[0])), curve[0][1], held, STEPS, curve)
+        heldout_loss = trainer.heldout_loss(heldout)
+    return ContrastResult(math.log(len(heldout[0])), curve[0][1], heldout_loss, STEPS, curve)
 
 
 def _loss(trainer: Trainer, views: Views, rows: LabelledRows, draws: np.random.Generator) -> Tensor:

@@ -24,7 +24,7 @@ from stages.verify.contrast import ContrastTrainer, Views, check_contrast
 from stages.verify.examples import PAIR_LABELS, classified_pairs, labelled_rows
 from stages.verify.gates import Gate, settings_of, to_json
 from stages.verify.isolation import check_isolation
-from stages.verify.learning import Learned, check_learning, make_windows
+from stages.verify.learning import LearnedModel, check_learning, make_windows
 from stages.verify.model import reproducible
 from stages.verify.resume import STEPS, check_resume
 from stages.verify.rows import LabelledRows, compact_ids, cut_windows, take_rows
@@ -52,7 +52,7 @@ class LabelPractice:
     batch_rows: int
     """Rows that hold a training step's tokens; a dataset may have fewer."""
     settings: LearningSettings
-    learned: Learned
+    learned: LearnedModel
     dataset: ShardDataset
     seed: int
     machine: Machine
@@ -93,7 +93,7 @@ class ViewPractice:
 
 
 @dataclass(frozen=True)
-class Checked:
+class DatasetCheckResult:
     """What the checks of one dataset found."""
 
     record: Numbers
@@ -124,7 +124,7 @@ def check_dataset(  # of which four have defaults
     machine: Machine = CPU,
     take: Take | None = None,
     inside: bool = False,
-) -> Checked:
+) -> DatasetCheckResult:
     """Train on a dataset and check what can be checked by training.
 
     Args:
@@ -149,22 +149,24 @@ def check_dataset(  # of which four have defaults
     if train.reader.traits.label_convention == PAIRS:
         if len(train) < _LEAST_VIEWS:
             reason = f"{len(train)} rows of views"
-            return Checked({**about, "passed": True, "gates": [], "reason": reason}, None)
+            return DatasetCheckResult({**about, "passed": True, "gates": [], "reason": reason}, None)
         contrast, views = _contrast(work, train)
-        return Checked({**about, "passed": True, "gates": [], "contrast": contrast}, views)
+        return DatasetCheckResult({**about, "passed": True, "gates": [], "contrast": contrast}, views)
     practice = None
-    held: list[Gate] = []
+    all_gates: list[Gate] = []
     try:
-        record, held, practice = _learn_labels(work, train)
+        record, all_gates, practice = _learn_labels(work, train)
     except TooFewLabelsError as error:  # no row at all
         record = {"reason": str(error)}
-    passed = all(gate.passed for gate in held)  # a reason beside it says why the loss proves nothing
-    gates = to_json({"gates": [asdict(gate) for gate in held]})
-    return Checked({**about, **record, **gates, "passed": passed}, practice)
+    passed = all(
+        gate.passed for gate in all_gates
+    )  # a reason beside it says why the loss proves nothing
+    gates = to_json({"gates": [asdict(gate) for gate in all_gates]})
+    return DatasetCheckResult({**about, **record, **gates, "passed": passed}, practice)
 
 
-def walk_of(folder: Path, num_rows: int, *, steps: int) -> Batches:
-    """Return a walk of so many steps within an epoch of a dataset opened anew: there may be no other."""
+def batches_of(folder: Path, num_rows: int, *, steps: int) -> Batches:
+    """Return the batches of so many steps, within an epoch of a dataset that is opened again."""
     dataset = open_dataset(folder, split="train", check="size")
     return Batches(dataset, min(num_rows, len(dataset) // steps))
 
@@ -198,14 +200,14 @@ def _learn_labels(work: _Work, dataset: ShardDataset) -> tuple[Numbers, list[Gat
     steps = min(STEPS, len(dataset))
     with reproducible(machine.device):
         resume = check_resume(
-            lambda: walk_of(work.folder, batch_rows, steps=steps),
+            lambda: batches_of(work.folder, batch_rows, steps=steps),
             practice.prepare,
             practice.trainer,
             config=settings,
             steps=steps,
         )
-    held: list[Gate] = [*learned.result.gates, *resume.gates]
-    held += isolation.gates if isolation else ()
+    found_gates: list[Gate] = [*learned.result.gates, *resume.gates]
+    found_gates += isolation.gates if isolation else ()
     record: Numbers = {
         **reason,
         **learned.result.to_dict(),
@@ -216,12 +218,12 @@ def _learn_labels(work: _Work, dataset: ShardDataset) -> tuple[Numbers, list[Gat
     }
     if settings.full and not reason and has_twin(dataset.reader.traits):
         record["twin"], gates = _twin(work, learned, config)
-        held += gates
-    return to_json(record), held, practice
+        found_gates += gates
+    return to_json(record), found_gates, practice
 
 
 def _twin(
-    work: _Work, learned: Learned, config: LearningSettings
+    work: _Work, learned: LearnedModel, config: LearningSettings
 ) -> tuple[dict[str, object], tuple[Gate, ...]]:
     """Learn labels that are put together anew; return what was measured, and its gates."""
     anew = learning_slices(

@@ -102,8 +102,8 @@ def cut_pairs(
         inputs = batch["input_ids"][row, :input_length]
         labels = batch["labels"][row, :label_length]
         decoder = batch["decoder_input_ids"][row, :label_length]
-        pieces = _pieces(inputs, labels, number, length=length, head=bool(restating[row]))
-        for first, places in pieces:
+        windows = _windows_with_targets(inputs, labels, number, length=length, head=bool(restating[row]))
+        for first, places in windows:
             window = inputs[first : first + length]
             found = number[window][number[window] >= 0]
             shift = int(found[0]) if len(found) else 0
@@ -131,7 +131,7 @@ def cut_pairs(
 _IDS = ("input_ids", "labels", "decoder_input_ids")
 
 
-def _pieces(
+def _windows_with_targets(
     inputs: NDArray[np.int64],
     labels: NDArray[np.int64],
     number: NDArray[np.int64],
@@ -145,13 +145,13 @@ def _pieces(
         first = 0 if head else max(len(inputs) - length, 0)
         return [(first, np.arange(min(length, len(labels))))]
     spans = {int(labels[begin]): np.arange(begin, end) for begin, end in pairwise([*marks, len(labels)])}
-    pieces = []
+    windows = []
     for first in range(0, len(inputs), length):
         window = inputs[first : first + length]
-        held = [spans[mark] for mark in window[number[window] >= 0].tolist() if mark in spans]
-        if held:
-            pieces.append((first, np.concatenate(held)[:length]))
-    return pieces
+        targets = [spans[mark] for mark in window[number[window] >= 0].tolist() if mark in spans]
+        if targets:
+            windows.append((first, np.concatenate(targets)[:length]))
+    return windows
 
 
 def _renumbered(

@@ -99,12 +99,12 @@ def gates(result: LearningResult, config: LearningSettings) -> tuple[Gate, ...]:
     if not config.gated:
         return (finite,)
     control_gain = max(result.control_gain, 0.0)  # in this order NaN stays NaN, which no gain reaches
-    held = [
+    found = [
         at_least("gain", result.gain, config.min_gain),
         at_least("gain_over_control", result.gain, config.min_gain_ratio * control_gain),
         at_least("leak_floor", result.loss, config.leak_floor * result.unigram_entropy),
         finite,
     ]
     if config.min_order_ablation is not None:
-        held.insert(3, at_least("order_ablation", result.order_ablation, config.min_order_ablation))
-    return tuple(held)
+        found.insert(3, at_least("order_ablation", result.order_ablation, config.min_order_ablation))
+    return tuple(found)

@@ -110,8 +110,8 @@ def check_isolation(
         return None
     ends = ends[np.linspace(0, len(ends) - 1, min(len(ends), MAX_WINDOWS)).astype(np.int64)]
     windows = compact_ids(windows_at(rows, ends), kept)
-    alone = replace(windows, segment_ids=np.minimum(windows.segment_ids, 0))
-    changes = [_changes(model, windows, len(kept) + 1), _changes(model, alone, len(kept) + 1)]
+    without_mask = replace(windows, segment_ids=np.minimum(windows.segment_ids, 0))
+    changes = [_changes(model, windows, len(kept) + 1), _changes(model, without_mask, len(kept) + 1)]
     return IsolationResult(len(ends), *changes)
 
 

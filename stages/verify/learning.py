@@ -81,7 +81,7 @@ class Windows:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnedModel:
     """What the check found, and the model that it found it with."""
 
     result: LearningResult
@@ -100,7 +100,7 @@ def check_learning(
     machine: Machine = CPU,
     progress: Callable[[str, int, int], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> Learned:
+) -> LearnedModel:
     """Train on the labels as they are, then on the control, and hold the losses to the gates.
 
     Args:
@@ -150,7 +150,7 @@ def check_learning(
         apart_loss=apart_loss,
     )
     result = replace(result, gates=gates(result, config))
-    return Learned(result, real.model, real.log_probabilities, windows)
+    return LearnedModel(result, real.model, real.log_probabilities, windows)
 
 
 def measured_loss(

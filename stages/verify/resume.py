@@ -1,7 +1,7 @@
 """Resume: a training that stops half-way and goes on gives the losses of one that never stopped.
 
     one     0 1 2 3 4 5 6 7 8 9 10 11      a step each, batches straight from the loader
-    two     0 1 2 3 4 5 | 6 7 8 9 10 11    |: model, optimizer and walk saved, all opened anew, loaded
+    two     0 1 2 3 4 5 | 6 7 8 9 10 11    |: model, optimizer and place saved, all opened anew, loaded
 
 With what it shows on the way: how long a step waits for the loader, and how many tokens a second it
 takes. Those are measured, not held to bounds, since they depend on the machine and who else uses it.
@@ -45,7 +45,7 @@ PEAKS = {
 
 
 @dataclass(frozen=True)
-class Supply:
+class LoaderSpeed:
     """What the loader gave, and how fast it was used up; depends on the machine and its other users."""
 
     wait_share: float
@@ -65,7 +65,7 @@ class ResumeResult:
     max_difference: float
     """Largest difference of the losses of a step."""
     bound: float
-    supply: Supply = field(compare=False)
+    supply: LoaderSpeed = field(compare=False)
 
     @property
     def gates(self) -> tuple[Gate, ...]:
@@ -109,44 +109,44 @@ def check_resume(
                 tokens += int(np.count_nonzero(rows.segment_ids != PADDING))
                 flops += step_flops(whole, rows)
     half, resumed = steps // 2, []
-    first, walk = trainer(), reopen()
-    resumed += [_step(first, prepare(_next(walk)), step, config) for step in range(half)]
+    first, loader = trainer(), reopen()
+    resumed += [_step(first, prepare(_next(loader)), step, config) for step in range(half)]
     saved = io.BytesIO()
-    torch.save({"step": half, "walk": walk.state_dict(), **first.state_dict()}, saved)
+    torch.save({"step": half, "walk": loader.state_dict(), **first.state_dict()}, saved)
     saved.seek(0)
     state = torch.load(saved, weights_only=True)
-    second, walk = trainer(), reopen()
+    second, loader = trainer(), reopen()
     second.load_state_dict(state)
-    walk.load_state_dict(state["walk"])
+    loader.load_state_dict(state["walk"])
     rest = range(state["step"], steps)
-    resumed += [_step(second, prepare(_next(walk)), step, config) for step in rest]
+    resumed += [_step(second, prepare(_next(loader)), step, config) for step in rest]
     device = whole.model.output_bias.device
     worked = max(worked, 1e-9)
     return ResumeResult(
         steps,
         float(np.max(np.abs(np.subtract(losses, resumed)))),
         GPU_BOUND if device.type == "cuda" else 0.0,
-        Supply(waited / (waited + worked), tokens / worked, utilisation(flops / worked, device)),
+        LoaderSpeed(waited / (waited + worked), tokens / worked, utilisation(flops / worked, device)),
     )
 
 
-def read_ahead(walk: Batches, steps: int) -> Generator[Batch, None, None]:
+def read_ahead(batches: Batches, steps: int) -> Generator[Batch, None, None]:
     """Yield the batches of so many steps, which a thread reads while those before are trained on.
 
-    The walk stays where it is; whoever closes the generator waits until the thread is done.
+    The batches stay where they are; whoever closes the generator waits until the thread is done.
     """
     with ThreadPoolExecutor(1) as reader:
-        ahead = deque(reader.submit(walk.__getitem__, step) for step in range(min(AHEAD, steps)))
+        ahead = deque(reader.submit(batches.__getitem__, step) for step in range(min(AHEAD, steps)))
         for step in range(steps):
             if step + AHEAD < steps:
-                ahead.append(reader.submit(walk.__getitem__, step + AHEAD))
+                ahead.append(reader.submit(batches.__getitem__, step + AHEAD))
             yield ahead.popleft().result()
 
 
-def _next(walk: Batches) -> Batch:
+def _next(batches: Batches) -> Batch:
     """Return the next batch and move on."""
-    batch = walk[0]
-    walk.advance()
+    batch = batches[0]
+    batches.advance()
     return batch
 
 

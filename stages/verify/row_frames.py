@@ -46,10 +46,10 @@ def check_row_frames(
         rows.segments[name][last] for name in ("start", "length", "doc", "doc_offset")
     )
     end, begin = frame["end"], frame.get("begin")
-    begins, alone = int(begin is not None), first == last
-    own = length - np.where(alone, begins, 0)
+    begins, single = int(begin is not None), first == last
+    own = length - np.where(single, begins, 0)
     added = np.asarray(added_end, np.int64)
-    empty = (own - added < 1) | (~alone & (rows.segments["length"][first] - begins < 1))
+    empty = (own - added < 1) | (~single & (rows.segments["length"][first] - begins < 1))
     whole = offset + own == lengths[doc]
     closing = np.asarray(ids[np.arange(len(ids)), start + length - 1])
     found = [

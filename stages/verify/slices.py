@@ -113,9 +113,9 @@ def _epochs(dataset: ShardDataset, settings: LearningSettings) -> int:
 def spread_rows(dataset: ShardDataset, wanted: int, end: int) -> NDArray[np.int64]:
     """Return numbers of rows below `end`, evenly from the first shards that hold as many as wanted."""
     ends = np.minimum(np.cumsum([shard.rows for shard in dataset.manifest.shards]), end)
-    held = int(ends[min(int(np.searchsorted(ends, wanted)), len(ends) - 1)])
-    count = min(wanted, held)
-    return np.arange(count) * held // max(count, 1)
+    count_there = int(ends[min(int(np.searchsorted(ends, wanted)), len(ends) - 1)])
+    count = min(wanted, count_there)
+    return np.arange(count) * count_there // max(count, 1)
 
 
 def _yield(dataset: ShardDataset, take: Take, settings: LearningSettings) -> _Yield:

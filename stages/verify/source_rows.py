@@ -1,4 +1,4 @@
-"""Verify, the part of dealt rows: of which source each row is, and which row stands where in an epoch.
+"""Verify, interleaved rows: of which source each row is, and which row stands where in an epoch.
 
 Plain counting and whole numbers of any size, row by row; none of the code that lays out or loads rows.
 """
@@ -12,8 +12,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stages.deal import LEVELS
 from stages.findings import Finding
+from stages.interleaving import LEVELS
 from stages.loading.order import shuffled
 from stages.store.manifest import Manifest
 
@@ -85,8 +85,8 @@ def _row(manifest: Manifest, totals: Mapping[str, Sequence[int]], position: int,
             size = sum(own[name])
             before = sum(own[name][part] for part in itertools.takewhile(level.__ne__, _RANKED))
             among = (before + row) * pow(_step(size), -1, size) % size
-            held = sorted(own)
-            return first + _place([sum(own[each]) for each in held], held.index(name), among)
+            sources = sorted(own)
+            return first + _place([sum(own[each]) for each in sources], sources.index(name), among)
         row, first = row - here, first + shard.rows
     raise AssertionError("a class has as many rows as its shards")
 

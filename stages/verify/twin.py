@@ -23,7 +23,7 @@ from stages.objectives.learning import LearningSettings
 from stages.objectives.traits import Traits
 from stages.verify.examples import labelled_rows
 from stages.verify.gates import Gate, at_most
-from stages.verify.learning import Learned, Windows
+from stages.verify.learning import LearnedModel, Windows
 from stages.verify.model import heldout_loss, reproducible
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 from stages.verify.training import Machine, train
@@ -96,7 +96,7 @@ def _stored(dataset: ShardDataset, chosen: NDArray[np.int64], name: str) -> NDAr
 
 
 def check_twin(
-    learned: Learned,
+    learned: LearnedModel,
     twin: Windows,
     *,
     config: LearningSettings,

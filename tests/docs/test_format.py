@@ -16,10 +16,10 @@ from pydantic import BaseModel
 from pipeline.steps.scan.files import ScannedFile
 from stages import columns
 from stages.config import meanings_of
-from stages.deal import LEVELS
 from stages.decontamination import tables
 from stages.identity import document_id
-from stages.loading.dealt import DealtOrder, DealtRows
+from stages.interleaving import LEVELS
+from stages.loading.interleaved import InterleavedOrder, InterleavedRows
 from stages.loading.order import MAX_SORTED, shuffled
 from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_material, draw_plainly
@@ -236,7 +236,9 @@ def test_the_dealt_orders_equal_the_code() -> None:
     deals = table_after("golden deals")
     for *shards, epoch, begin in deals:
         wanted = [int(row) for row in begin.split()]
-        order = DealtOrder(DealtRows([source_rows(shard) for shard in shards]), seed=7, epoch=int(epoch))
+        order = InterleavedOrder(
+            InterleavedRows([source_rows(shard) for shard in shards]), seed=7, epoch=int(epoch)
+        )
         assert order.rows(np.arange(len(wanted))).tolist() == wanted
     assert len(deals) == 4
 

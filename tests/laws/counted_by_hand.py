@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from stages.cleaning.text import clean_text
-from stages.filtering.filter import Changed, Document, FilterConfig, Gone, Judge
+from stages.filtering.filter import Change, Document, FilterConfig, Judge, Removal
 from stages.filtering.table import filter_of
 from stages.identity import document_id
 from stages.ledger import id_sum
@@ -74,7 +74,7 @@ def outcome_of(written: Written, chain: Chain, *, min_chars: int) -> Outcome:
         values = {name: (written.values or {})[name] for name in columns}
         text = found.text
         verdict = judge(Document(text.encode(), len(text), language, values))
-        if isinstance(verdict, Gone):
+        if isinstance(verdict, Removal):
             return Outcome(written, f"{label}.{verdict.rule}")
         found = _changed(found, verdict)
         if not found.text.split():
@@ -82,7 +82,7 @@ def outcome_of(written: Written, chain: Chain, *, min_chars: int) -> Outcome:
     return found
 
 
-def _changed(found: Outcome, verdict: Changed | None) -> Outcome:
+def _changed(found: Outcome, verdict: Change | None) -> Outcome:
     if verdict is not None and verdict.language is not None:
         found = replace(found, language=verdict.language)
     if verdict is not None and verdict.text is not None:

@@ -55,7 +55,7 @@ def test_a_number_of_any_size_costs_no_document_and_keeps_its_digits(
         f'{{"id": {own}, "text": "{escaped}", "n": {number}, "meta": {{"n": {inner}}}, "x": [{unused}]}}'
     )
     stream, columns = reader.open(FIELDS, 1 << 20), ColumnsSeen(FIELDS)
-    (piece,) = stream.pieces([line.encode() + b"\n"])
+    (piece,) = stream.lines([line.encode() + b"\n"])
     found = stream.parse(piece, columns)
     assert isinstance(found, RawDocument), found
     oracle: Any = json.loads(line, parse_int=str)

@@ -23,7 +23,7 @@ from stages.errors import DataError
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.delimited import CSV, TSV
 from stages.reading.delimiters import Quoting
-from stages.reading.noticed import LONG_FIELD, LOOKS_QUOTED
+from stages.reading.notices import LONG_FIELD, LOOKS_QUOTED
 from stages.reading.reader import StreamReader
 from stages.reading.records import FieldMapping, RawDocument, Record
 from tests.campaign import FULL, examples
@@ -59,7 +59,7 @@ def read(
     """Return what a file gives that comes in pieces of some bytes."""
     stream, columns = reader.open(fields, 1 << 20), ColumnsSeen(fields)
     chunks = [data[start : start + cut] for start in range(0, len(data), cut)]
-    return [stream.parse(piece, columns) for piece in stream.pieces(chunks)], columns
+    return [stream.parse(piece, columns) for piece in stream.lines(chunks)], columns
 
 
 def written(rows: list[tuple[str, str]], delimiter: str, end: bytes, *, ended: bool) -> bytes:

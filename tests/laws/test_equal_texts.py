@@ -31,7 +31,7 @@ from pipeline.steps.tokenizer.training import SampleUnit, sample_key, sample_uni
 from pipeline.steps.units import Unit, fixed_bytes, units_of
 from stages.mixing.placement import ValidationConfig
 from stages.packing.layout import PackingConfig
-from stages.tokenizer.sampling import sample_pieces
+from stages.tokenizer.sampling import sample_parts
 from tests.campaign import FULL
 from tests.conftest import bundled_lines, run_small, small_run
 
@@ -134,7 +134,7 @@ def test_no_text_that_may_be_held_out_is_in_the_sample(
             for row in pq.read_table(workspace.path(unit.table)).to_pylist():
                 pieces = {
                     piece
-                    for piece, _ in sample_pieces(row["text"], row["id"], rate=Fraction(1), seed=seed)
+                    for piece, _ in sample_parts(row["text"], row["id"], rate=Fraction(1), seed=seed)
                 }
                 if sides[row["digest"]][0]:
                     assert not pieces & sampled

@@ -176,10 +176,10 @@ def test_a_mask_of_other_documents_is_named(
     (run / "dedup").unlink()
     for unit in units:
         kept = kept_mask(Workspace(reference, reference), unit)
-        (run / unit.keep).parent.mkdir(parents=True, exist_ok=True)
-        np.save(run / unit.keep, np.resize(kept, unit.documents + change))
+        (run / unit.keep_mask).parent.mkdir(parents=True, exist_ok=True)
+        np.save(run / unit.keep_mask, np.resize(kept, unit.documents + change))
         (found,) = findings(run, unit)
-        assert (found.file, found.check) == (unit.keep, "readable")
+        assert (found.file, found.check) == (unit.keep_mask, "readable")
 
 
 @pytest.mark.parametrize("name", ["split/validation.parquet", "dedup/clusters.parquet"])

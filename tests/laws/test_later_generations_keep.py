@@ -14,7 +14,7 @@ import pytest
 from pipeline.steps.mix.choose import shares_off
 from stages.mixing.classes import BINS, NO_WEIGHT
 from stages.mixing.config import DatasetMix, SourceMix
-from stages.mixing.later import Later, LaterShare, later_shares
+from stages.mixing.later_generations import LaterGeneration, LaterShare, later_shares
 from stages.mixing.plan import Planning, plan_mix
 from tests.campaign import some_of
 from tests.laws.drawn_mixes import copies_by_document, levels_of_one, tokens_of
@@ -87,7 +87,7 @@ def test_new_documents_are_kept_and_shares_come_as_near_as_they_can(seed: int) -
     mix, earlier = drawn_mix(draw), dict[str, int]()
     for _ in range(draw.randint(2, 5)):
         documents = drawn_dump(draw)
-        later = Later(dict(earlier))
+        later = LaterGeneration(dict(earlier))
         plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
         copies = copies_by_document(documents, plan.classes)
         for one, taken in zip(documents, copies, strict=True):
@@ -155,7 +155,10 @@ def test_a_month_of_one_source_is_kept_whole() -> None:
     documents += [Document("b", "en", 0, n * 1000, 100) for n in range(3)]
     mix = DatasetMix(sources={"a": SourceMix(share=0.7), "b": SourceMix(share=0.3)}, missing="leave_out")
     kept = plan_mix(
-        counts_of(documents), mix, dataset="d", planning=Planning(later=Later({"a": 7_000, "b": 3_000}))
+        counts_of(documents),
+        mix,
+        dataset="d",
+        planning=Planning(later=LaterGeneration({"a": 7_000, "b": 3_000})),
     )
     assert {one.source: (one.documents, one.tokens) for one in kept.classes} == {
         "a": (200, 20_000),
@@ -163,7 +166,7 @@ def test_a_month_of_one_source_is_kept_whole() -> None:
     }
     strict = mix.model_copy(update={"later": "strict"})
     left = plan_mix(
-        counts_of(documents), strict, dataset="d", planning=Planning(later=Later({"a": 7_000}))
+        counts_of(documents), strict, dataset="d", planning=Planning(later=LaterGeneration({"a": 7_000}))
     )
     assert sum(one.tokens for one in left.classes) < 1_200
 
@@ -172,7 +175,7 @@ def test_scarce_sources_are_repeated_no_more_than_the_shares_over_all_need() -> 
     documents = [Document("a", "en", 0, n, 100) for n in range(100)]
     documents += [Document("b", "en", 0, n, 100) for n in range(100)]
     mix = DatasetMix(sources={"a": SourceMix(share=0.5), "b": SourceMix(share=0.5)}, missing="leave_out")
-    later = Later({"a": 30_000, "b": 10_000})
+    later = LaterGeneration({"a": 30_000, "b": 10_000})
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
     assert {one.source: one.tokens for one in plan.classes} == {"a": 10_000, "b": 30_000}
 
@@ -185,7 +188,7 @@ def test_a_replayed_source_has_no_new_documents() -> None:
         sources={"a": SourceMix(epochs=1), "old": SourceMix(share=0.2), "absent": absent},
         missing="leave_out",
     )
-    later = Later({"a": 8_000, "old": 2_000}, frozenset({"old"}))
+    later = LaterGeneration({"a": 8_000, "old": 2_000}, frozenset({"old"}))
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
     assert {one.source: one.tokens for one in plan.classes} == {"a": 10_000, "old": 2_500}
 
@@ -195,7 +198,7 @@ def test_what_one_class_has_too_much_takes_no_document_of_another() -> None:
     documents = [Document("a", "en", 4, 7, 1_000)]
     documents += [Document("a", "en", 0, n * 3, 1) for n in range(1_100)]
     mix = DatasetMix(sources={"a": SourceMix(share=0.5), "b": SourceMix(share=0.5)}, missing="leave_out")
-    planning = Planning(later=Later({"b": 2_667}))
+    planning = Planning(later=LaterGeneration({"b": 2_667}))
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=planning)
     copies = copies_by_document(documents, plan.classes)
     assert copies[0] == (0, 1)
@@ -207,7 +210,7 @@ def test_tokens_of_a_source_that_is_no_longer_in_the_run_file_count_for_the_shar
     documents = [Document("a", "en", 0, n, 100) for n in range(100)]
     documents += [Document("e", "en", 0, n, 100) for n in range(100)]
     mix = DatasetMix(sources={"a": SourceMix(share=0.5), "e": SourceMix()}, missing="leave_out")
-    later = Later({"a": 10_000, "gone": 30_000})
+    later = LaterGeneration({"a": 10_000, "gone": 30_000})
     plan = plan_mix(counts_of(documents), mix, dataset="d", planning=Planning(later=later))
     assert {one.source: one.tokens for one in plan.classes} == {"a": 30_000, "e": 10_000}
     told = {one.source: one for one in later_shares(plan.classes, mix, later.earlier)}

@@ -293,7 +293,7 @@ def not_listed(run: Path, _: Unit) -> None:
 
 
 def kept_again(run: Path, unit: Unit) -> None:
-    np.save(run / unit.keep, np.ones(unit.documents, np.bool_))
+    np.save(run / unit.keep_mask, np.ones(unit.documents, np.bool_))
 
 
 def all_gone(run: Path, unit: Unit) -> None:

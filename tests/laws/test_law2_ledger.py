@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.session.verifying import verify_session
-from pipeline.state.ledger import read_flows, settle
+from pipeline.state.ledger import checked_flow, read_flows
 from pipeline.steps.run_folder import RunFolder
 from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally
@@ -95,13 +95,13 @@ def test_every_step_has_flows_and_takes_what_the_one_before_let_out(finished: Pa
     flows = {name: read_flows(finished, name) for name in ("ingest", *UNITS)}
     for name, before in zip(UNITS, ("ingest", "dedup", "dedup", "tokenize"), strict=True):
         let_out = {unit: flow.output for unit, flow in flows[before].items()}
-        assert settle(name, flows[name], let_out).input.documents > 200
+        assert checked_flow(name, flows[name], let_out).input.documents > 200
     for name in ("shard-clm", "shard-sop", "draw-clm", "draw-sop"):
         assert name in plan
-        assert settle(name, read_flows(finished, name)).faults() == []
-    dropped = settle("ingest", flows["ingest"]).gone
+        assert checked_flow(name, read_flows(finished, name)).faults() == []
+    dropped = checked_flow("ingest", flows["ingest"]).gone
     assert {"bad_json", "missing_text", "empty"} <= dropped.keys()
-    assert settle("dedup", flows["dedup"]).gone["exact"].documents > 10
+    assert checked_flow("dedup", flows["dedup"]).gone["exact"].documents > 10
 
 
 @pytest.mark.parametrize("amount", ["documents", "bytes", "tokens", "ids"])
@@ -115,7 +115,7 @@ def test_a_step_that_takes_something_else_than_was_let_out_fails(finished: Path,
         before = {name: flow.output for name, flow in read_flows(finished, "tokenize").items()}
     before[unit] = before[unit].model_copy(update={amount: other})
     with pytest.raises(VerificationError, match=f"unit {unit}: received"):
-        settle("tokenize", flows, before)
+        checked_flow("tokenize", flows, before)
 
 
 def test_a_unit_that_one_of_two_steps_does_not_know_fails(finished: Path) -> None:
@@ -123,15 +123,15 @@ def test_a_unit_that_one_of_two_steps_does_not_know_fails(finished: Path) -> Non
     before = {unit: flow.output for unit, flow in flows.items()}
     unit = next(iter(before))
     with pytest.raises(VerificationError, match="unknown to the step before"):
-        settle("tokenize", flows, {name: tally for name, tally in before.items() if name != unit})
+        checked_flow("tokenize", flows, {name: tally for name, tally in before.items() if name != unit})
     with pytest.raises(VerificationError, match="unknown to tokenize"):
-        settle("tokenize", {name: flow for name, flow in flows.items() if name != unit}, before)
+        checked_flow("tokenize", {name: flow for name, flow in flows.items() if name != unit}, before)
 
 
 def test_a_flow_of_a_unit_that_does_not_add_up_fails() -> None:
     lost = Flow(input=Tally(documents=3), output=Tally(documents=2))
     with pytest.raises(VerificationError, match="step x, unit u: received 3 documents, not 2"):
-        settle("x", {"u": lost})
+        checked_flow("x", {"u": lost})
 
 
 def zero_masks(run: Path) -> list[str]:

@@ -15,7 +15,7 @@ import urllib3
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed
-from stages.reading.noticed import WARC_RECORDS
+from stages.reading.notices import WARC_RECORDS
 from stages.reading.records import FieldMapping, RawDocument, Record
 from stages.reading.warc import WARC
 from tests.campaign import examples, some_of
@@ -29,7 +29,7 @@ CASES = [*product(LISTS, (False, True), PACKINGS)]
 def read(data: bytes, name: str) -> tuple[list[Record], ColumnsSeen]:
     """Return what a file gives, and what was noticed."""
     stream, columns, found = WARC.open(FIELDS, 1 << 20), ColumnsSeen(FIELDS), []
-    for piece in stream.pieces(decompressed(io.BytesIO(data), name)):
+    for piece in stream.lines(decompressed(io.BytesIO(data), name)):
         if piece.noticed is None:
             found.append(stream.parse(piece, columns))
         else:

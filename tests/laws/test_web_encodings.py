@@ -74,7 +74,7 @@ def page(label: str, data: bytes, *, form: str = '<meta charset="{0}">') -> Reco
     """Return what a page that names its charset gives."""
     head = form.format(label).encode("latin-1")
     stream = HTML.open(FieldMapping(), 1 << 20)
-    (piece,) = stream.pieces(
+    (piece,) = stream.lines(
         [b"<html><head>" + head + b"</head><body><p>" + data + b"</p></body></html>"]
     )
     return stream.parse(piece, ColumnsSeen(FieldMapping()))

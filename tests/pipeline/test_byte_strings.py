@@ -15,17 +15,17 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut.byte_windows import (
     WINDOWS,
-    PlacedRuns,
-    WindowRun,
+    PlacedRanges,
+    WindowGroup,
     cut_windows,
-    window_runs,
+    window_ranges,
     write_shared,
 )
-from pipeline.steps.cut.spans import SpanPiece, SpanRun, cut_spans, repeats_key, write_repeats
-from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.cut.spans import SpanGroup, SpanPartition, cut_spans, repeats_key, write_repeats
+from pipeline.steps.dedup.unit_groups import UnitGroup
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.units import Unit, kept_groups, units_of
-from stages.dedup.byte_cuts import WindowRuns, readable_bytes, repeated_bytes
+from stages.dedup.byte_cuts import WindowRanges, readable_bytes, repeated_bytes
 from stages.dedup.cuts import merged
 from stages.dedup.repeats import documents_of, ordinals_of
 from tests.conftest import run_small
@@ -108,19 +108,19 @@ def test_repeats_are_those_of_plain_loops_in_any_pieces(run: Path, tmp_path: Pat
         (tmp_path / name).symlink_to(run / name)
     every = [Unit(**{**vars(unit), "cut": True}) for unit in units(run, "dedup")]
     assert len(every) > 3
-    runs = [UnitRun(number, (unit,)) for number, unit in enumerate(every)]
+    runs = [UnitGroup(number, (unit,)) for number, unit in enumerate(every)]
     workspace, dedup = Workspace(tmp_path, tmp_path), Dedup.model_validate({"substrings": SUBSTRINGS})
     firsts = tuple(one.first for one in runs)
     for one in runs:
-        cut_spans(workspace, SpanRun(one, "substring", dedup, 3))
+        cut_spans(workspace, SpanGroup(one, "substring", dedup, 3))
     for piece in range(3):
-        write_shared(workspace, SpanPiece(firsts, "substring", dedup, piece, "substring"))
+        write_shared(workspace, SpanPartition(firsts, "substring", dedup, piece, "substring"))
     for one in runs:
-        cut_windows(workspace, WindowRun(one, dedup, 3, 7))
+        cut_windows(workspace, WindowGroup(one, dedup, 3, 7))
     for piece in range(7):
-        write_repeats(workspace, SpanPiece(firsts, "substring", dedup, piece, WINDOWS))
+        write_repeats(workspace, SpanPartition(firsts, "substring", dedup, piece, WINDOWS))
     assert repeats_in(tmp_path, 7) == wanted
-    found = PlacedRuns(workspace, "substring", 7).of(0, len(kept))
+    found = PlacedRanges(workspace, "substring", 7).of(0, len(kept))
     again = {
         (place + step, first + step)
         for place, first, count in zip(*(column.tolist() for column in found), strict=True)
@@ -138,7 +138,7 @@ def test_what_is_left_is_what_plain_loops_leave(run: Path) -> None:
             for (document, start), first in sorted(repeats.items())
             if document == number and first != (document, start)
         ]
-        runs = WindowRuns(*np.array(others, np.int64).reshape(-1, 3).T)
+        runs = WindowRanges(*np.array(others, np.int64).reshape(-1, 3).T)
         ranges = repeated_bytes(np.frombuffer(text, np.uint8), runs, min_bytes=SIZE).tolist()
         found = [readable_bytes(text, low, high, min_bytes=SIZE) for low, high in ranges]
         left = bytearray(text)
@@ -162,5 +162,5 @@ def test_what_is_left_is_what_plain_loops_leave(run: Path) -> None:
 
 def test_windows_that_follow_each_other_are_one_run() -> None:
     repeats = np.array([[5, 1], [6, 2], [7, 9], [9, 11], [10, 12]], np.uint64)
-    assert window_runs(repeats).tolist() == [[5, 1, 2], [7, 9, 1], [9, 11, 2]]
-    assert window_runs(repeats[:0]).shape == (0, 3)
+    assert window_ranges(repeats).tolist() == [[5, 1, 2], [7, 9, 1], [9, 11, 2]]
+    assert window_ranges(repeats[:0]).shape == (0, 3)

@@ -13,7 +13,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from pipeline.tools.export import folder as export_parts
-from pipeline.tools.export.folder import DonePart, keep_part
+from pipeline.tools.export.folder import DonePart, record_part
 from stages.export.carried_tokenizer import carried_tokenizer
 from stages.export.source import open_source
 from stages.store.digests import digest_file
@@ -85,10 +85,10 @@ def test_an_export_carries_the_folder_and_its_bytes_do_not_depend_on_a_kill(
     def die_behind(folder: Path, done: DonePart) -> None:
         if done.part == "about":
             raise EndOfProcess
-        keep_part(folder, done)
+        record_part(folder, done)
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_parts, "keep_part", die_behind)
+        patch.setattr(export_parts, "record_part", die_behind)
         with pytest.raises(EndOfProcess):
             export(run, tmp_path / "killed")
     half = tmp_path / "killed.partial" / "tokenizer" / "tokenizer.json"

@@ -7,7 +7,7 @@ import pytest
 from pipeline.run_file.config import RunFile
 from pipeline.steps.tokenizer.chats import with_markup
 from stages.errors import ConfigError
-from stages.tokenizer.roles import Described, SpecialPieces, find_roles
+from stages.tokenizer.roles import SpecialPieces, TokenizerDescription, find_roles
 
 PIECES = {
     "<unk>": 0,
@@ -36,7 +36,7 @@ def roles_of(objective: dict[str, Any], **special: str) -> dict[str, int]:
         }
     )
     marks = {piece: number for piece, number in PIECES.items() if piece != "a"}
-    found = Described(len(PIECES), PIECES, marks, frozenset(marks.values()), {"unk": 0})
+    found = TokenizerDescription(len(PIECES), PIECES, marks, frozenset(marks.values()), {"unk": 0})
     return with_markup(file, found, find_roles(found, file.tokenizer.special, name="x")).ids
 
 
@@ -61,7 +61,7 @@ def test_a_piece_that_is_markup_and_a_sentinel_is_refused(
 
 
 def test_without_such_a_template_sentinels_stay() -> None:
-    found = Described(len(PIECES), PIECES, PIECES, frozenset(PIECES.values()), {"unk": 0})
+    found = TokenizerDescription(len(PIECES), PIECES, PIECES, frozenset(PIECES.values()), {"unk": 0})
     roles = find_roles(found, SpecialPieces(), name="x")
     file = RunFile.model_validate(
         {"sources": [{"name": "s", "paths": ["a.jsonl"]}], "datasets": [{"name": "clm"}]}

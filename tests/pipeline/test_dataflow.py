@@ -13,7 +13,7 @@ import pipeline.engine.actors
 import pipeline.engine.dataflow
 from pipeline.engine.cluster import node_names
 from pipeline.engine.plain_loop import PlainLoop
-from pipeline.engine.tasks import Where
+from pipeline.engine.tasks import TaskPlace
 from stages.errors import DataError, Stopped
 from tests.memory_book import MemoryBook, step_run, task_of
 from tests.pipeline.trials import (
@@ -79,9 +79,9 @@ def test_steps_that_can_be_at_work_are_side_by_side(shared: Trial) -> None:
 def test_a_task_of_its_own_has_an_actor_of_its_own_that_ends_with_it(shared: Trial) -> None:
     shared.do(phase(task(meet, 1), task(meet, 2)))
     pool = set(pids(shared.book).values())
-    shared.do(phase(task(say_who, "alone"), where=Where.ALONE))
-    shared.do(phase(task(say_who, "trainer"), where=Where.TRAINER))
-    shared.do(phase(task(say_who, "driver"), where=Where.DRIVER))
+    shared.do(phase(task(say_who, "alone"), where=TaskPlace.OWN_ACTOR))
+    shared.do(phase(task(say_who, "trainer"), where=TaskPlace.TRAINER))
+    shared.do(phase(task(say_who, "driver"), where=TaskPlace.DRIVER))
     found = pids(shared.book)
     assert len(pool) == 2
     assert len({found[name] for name in ("alone", "trainer", "driver")} - pool) == 3

@@ -260,7 +260,7 @@ def test_clusters_depend_neither_on_units_nor_on_texts_that_are_held(
             "ingest": file.ingest.model_validate({**file.ingest.model_dump(), "unit_size": unit_size})
         }
     )
-    monkeypatch.setattr(clusters, "_HELD", held)
+    monkeypatch.setattr(clusters, "_BUFFER_CHARACTERS", held)
     run(small, corpus, tmp_path / "cut")
     found = duplicates(tmp_path / "whole")
     assert len(found) == 10

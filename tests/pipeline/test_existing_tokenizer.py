@@ -28,7 +28,7 @@ from pipeline.steps.decode import check as decode
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.records import FoundIn
 from pipeline.steps.split.choice import SplitRecord
-from pipeline.steps.tokenizer.adopt import Adoption, adopt_tokenizer
+from pipeline.steps.tokenizer.adopt import AdoptedTokenizer, adopt_tokenizer
 from pipeline.steps.units import Unit, units_of
 from stages.errors import ConfigError, FormatError
 from stages.loading.dataset import open_dataset
@@ -318,7 +318,7 @@ def test_another_tokenizer_takes_the_place_of_the_one_that_was(corpus: Path, tmp
 def test_a_file_that_changes_meanwhile_is_not_taken(tmp_path: Path) -> None:
     place = tmp_path / "x.json"
     place.write_bytes(data_of("gpt2"))
-    work = Adoption(place, "0" * 64, TokenizerKind.HUGGING_FACE, {"eos": 0}, 9, None)
+    work = AdoptedTokenizer(place, "0" * 64, TokenizerKind.HUGGING_FACE, {"eos": 0}, 9, None)
     with pytest.raises(FormatError, match=r"x\.json: changed since the run was planned; run again"):
         adopt_tokenizer(Workspace(tmp_path, tmp_path / "task"), work)
     place.unlink()

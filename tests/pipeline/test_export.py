@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.state import written_whole
+from pipeline.state import atomic_write as written_whole
 from pipeline.state.journal import run_lock
 from pipeline.tools.export import dataset
 from pipeline.tools.export import folder as export_parts
-from pipeline.tools.export.folder import DonePart, keep_part
+from pipeline.tools.export.folder import DonePart, record_part
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export import megatron
 from stages.export.table import FORMATS
@@ -57,11 +57,11 @@ def kill(monkeypatch: pytest.MonkeyPatch, part: int, *, committed: bool) -> None
         nonlocal count
         count += 1
         if committed or count <= part:
-            keep_part(folder, done)
+            record_part(folder, done)
         if count > part:
             raise Killed
 
-    monkeypatch.setattr(export_parts, "keep_part", keep_and_die)
+    monkeypatch.setattr(export_parts, "record_part", keep_and_die)
 
 
 @pytest.mark.parametrize("format_", RAW)

@@ -157,7 +157,7 @@ def test_a_disk_without_room_stops_an_export_that_goes_on_later(
         raise OSError(number, os.strerror(number), str(folder / done.part))
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_parts, "keep_part", refuse)
+        patch.setattr(export_parts, "record_part", refuse)
         with pytest.raises(Stopped, match=f"{said}.*; free space and run again to resume"):
             export(run, tmp_path / "out")
     assert not export(run, tmp_path / "out")["already"]

@@ -16,7 +16,7 @@ import shardmill
 from pipeline import cli
 from pipeline.tools.export import dataset
 from pipeline.tools.export import folder as export_parts
-from pipeline.tools.export.folder import DonePart, keep_part
+from pipeline.tools.export.folder import DonePart, record_part
 from pipeline.tools.export.stages import export_stages
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.table import FORMATS
@@ -88,7 +88,7 @@ def test_an_export_killed_at_any_moment_ends_in_the_same_bytes(run: Path, tmp_pa
             if not left[0]:
                 raise Killed
             left[0] -= 1
-            keep_part(folder, done)
+            record_part(folder, done)
 
         def rename_and_die(self: Path, target: Path, moment: int = moment) -> Path:
             RENAME(self, target)
@@ -97,7 +97,7 @@ def test_an_export_killed_at_any_moment_ends_in_the_same_bytes(run: Path, tmp_pa
             return target
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(export_parts, "keep_part", keep_and_die)
+            patch.setattr(export_parts, "record_part", keep_and_die)
             patch.setattr(Path, "rename", rename_and_die)
             try:
                 export(run, to)

@@ -17,7 +17,7 @@ from pipeline.planning.plan import plan_steps
 from pipeline.run_file.filters import filter_warnings
 from pipeline.run_file.load import load_run_file
 from pipeline.session.verifying import verify_session
-from pipeline.state.ledger import read_flows, settle
+from pipeline.state.ledger import checked_flow, read_flows
 from stages.errors import ConfigError, DataError
 from stages.filtering.length import Length
 from stages.filtering.url import UrlLists
@@ -64,7 +64,7 @@ def test_every_drop_is_counted_with_its_reason_and_what_was_measured(filtered: t
     wanted = {"length.too_short", "length-2.too_long", "c4.few_sentences", "bad_json"}
     assert wanted < counts.keys()
     assert any(reason.startswith("gopher_repetition.top") for reason in counts)
-    gone = settle("ingest", read_flows(run, "ingest")).gone
+    gone = checked_flow("ingest", read_flows(run, "ingest")).gone
     assert {reason: tally.documents for reason, tally in gone.items()} == counts
     judged = [drop for drop in drops if drop["source"] == "web" and "." in drop["reason"]]
     assert judged

@@ -30,7 +30,7 @@ from pipeline.steps.tokenizer.load import SPELLED_OUT, load_tokenizer, special_i
 from pipeline.steps.units import Unit, units_of
 from pipeline.steps.verify.check import (
     ShardCheck,
-    ShardChecked,
+    ShardFindings,
     SplitCheck,
     check_shard,
     check_split,
@@ -139,7 +139,7 @@ def test_what_the_store_says_of_a_document_is_held_to_ingest(column: str, space:
     assert f"another {column} of" in message
 
 
-def of_shard(space: Workspace) -> ShardChecked:
+def of_shard(space: Workspace) -> ShardFindings:
     """Return what verify reports of the first shard."""
     return check_shard(space, ShardCheck(units(space), "clm", "train", 0, 0, 2, SETTINGS))
 

@@ -10,7 +10,7 @@ import pytest
 from pipeline.steps.decode.texts import StoredTexts
 from pipeline.steps.units import NAME
 from pipeline.steps.verify.check import _sentences
-from pipeline.steps.verify.mixed import _classes, _Listed
+from pipeline.steps.verify.mixed import _classes, _ShardList
 from stages.findings import Finding
 from stages.ragged import Ragged
 
@@ -40,7 +40,7 @@ def test_sentences_end_where_those_of_the_units_do(
 
 def test_of_each_class_what_rows_lack_of_its_documents_was_cut() -> None:
     source, language = np.array([0, 1, 1, 0]), np.array([1, 0, 1, 1])
-    listed = _Listed(("web", "wiki"), source, ("de", "en"), language, np.array([10, 20, 30, 7]))
+    listed = _ShardList(("web", "wiki"), source, ("de", "en"), language, np.array([10, 20, 30, 7]))
     found = _classes(listed, np.array([10, 15, 30, 3]))
     told = [(one.source, one.language, one.documents, one.tokens, one.tokens_cut) for one in found]
     assert told == [("web", "en", 2, 13, 4), ("wiki", "de", 1, 15, 5), ("wiki", "en", 1, 30, 0)]

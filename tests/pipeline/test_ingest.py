@@ -205,7 +205,7 @@ def test_the_signatures_are_those_of_an_array_written_at_once(
 
 
 def test_drops_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest_files, "DROPS_HELD", 4)
+    monkeypatch.setattr(ingest_files, "BUFFERED_DROPS", 4)
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / "a.jsonl").write_bytes(b'{"text": 7}\n' * 10 + b'{"text": "a good one"}\n')

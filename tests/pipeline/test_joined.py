@@ -10,7 +10,7 @@ import pytest
 from pipeline.report.evidence import joined_warning
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.steps.split.choice import Joined, JoinedCluster, SplitRecord
+from pipeline.steps.split.choice import JoinedCluster, JoinedDocuments, SplitRecord
 from stages.ledger import Tally
 from tests.called import called
 from tests.laws.test_growth_sides import THRESHOLD, chain, word
@@ -108,7 +108,7 @@ def test_a_warning_comes_above_one_percent_of_the_tokens() -> None:
         tokens=100,
         held_out=Tally(),
         shards={},
-        joined={"s": Joined(documents=3, tokens=100)},
+        joined={"s": JoinedDocuments(documents=3, tokens=100)},
         largest_joined=largest,
     )
     assert joined_warning(split, 10_000) is None

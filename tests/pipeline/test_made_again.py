@@ -22,7 +22,7 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again import choice
 from pipeline.steps.again.choice import ChosenTasks, FollowedStep, chosen_tasks, followed_steps
-from pipeline.steps.again.redo import Redo, redo
+from pipeline.steps.again.redo import RepeatedTask, redo
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.ingest.step import INGEST
@@ -166,7 +166,7 @@ def test_a_record_of_an_earlier_version_is_compared_in_all_that_it_has(
     assert split.followed.lacking == ("commits/split/_step.json: joined",)
     assert split.followed.findings == ()
     (done,) = [one for one in dedup.followed.tasks if one.task.unit.startswith("shingles-")]
-    work = Redo(done.task, done.commit.files, done.commit.record)
+    work = RepeatedTask(done.task, done.commit.files, done.commit.record)
     again = redo(Workspace(run, tmp_path), work)
     assert [one.message.split(" is ")[0] for one in again.findings] == ["candidates"]
     assert again.lacking == (f"commits/dedup/{done.task.unit}.json: shingles",)

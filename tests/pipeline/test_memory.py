@@ -22,9 +22,9 @@ from pipeline.engine.memory import (
     WORKER,
     Need,
     fitting_workers,
-    held_bytes,
     process_tree,
     room_of_worker,
+    unreclaimable_bytes,
 )
 from pipeline.planning.needs import require_memory
 from pipeline.run_file.config import MIN_MEMORY, RunFile
@@ -41,19 +41,19 @@ HOLD = "import sys; held = bytearray(b'x') * (64 << 20); print('ready', flush=Tr
 
 
 def test_what_a_process_below_holds_is_seen_and_gone_with_it() -> None:
-    before = held_bytes(mypid())
+    before = unreclaimable_bytes(mypid())
     with subprocess.Popen(
         [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
         assert child.pid in process_tree(mypid())
-        assert held_bytes(child.pid) >= 64 * MIB
+        assert unreclaimable_bytes(child.pid) >= 64 * MIB
         both = [pid for pid in process_tree(mypid()) if pid in {mypid(), child.pid}]  # others may end
-        assert sum(map(held_bytes, both)) >= before + 60 * MIB
+        assert sum(map(unreclaimable_bytes, both)) >= before + 60 * MIB
         child.communicate()
     assert child.pid not in process_tree(mypid())
-    assert held_bytes(child.pid) == 0
+    assert unreclaimable_bytes(child.pid) == 0
 
 
 def mypid() -> int:
@@ -70,7 +70,7 @@ def shared_memory_of_files() -> int:
 
 
 def test_shared_memory_counts_and_pages_of_files_do_not() -> None:
-    before, shared_before = held_bytes(mypid()), shared_memory_of_files()
+    before, shared_before = unreclaimable_bytes(mypid()), shared_memory_of_files()
     with tempfile.TemporaryFile() as file:
         for _ in range(64):  # a large piece may stay with the process's memory when it is freed
             file.write(bytes(MIB))
@@ -78,10 +78,10 @@ def test_shared_memory_counts_and_pages_of_files_do_not() -> None:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             assert sum(mapped[:: mmap.PAGESIZE]) == 0
             in_memory = shared_memory_of_files() - shared_before  # 0 if temporary files lie on a disk
-            assert held_bytes(mypid()) < before + in_memory + 32 * MIB
+            assert unreclaimable_bytes(mypid()) < before + in_memory + 32 * MIB
     with mmap.mmap(-1, 64 * MIB) as shared:
         shared[:: mmap.PAGESIZE] = b"x" * (64 * MIB // mmap.PAGESIZE)
-        assert held_bytes(mypid()) > before + 60 * MIB
+        assert unreclaimable_bytes(mypid()) > before + 60 * MIB
 
 
 @pytest.mark.parametrize(

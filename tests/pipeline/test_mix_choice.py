@@ -12,7 +12,7 @@ from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Job, Records, Scope, StepPlan
 from stages.ledger import Tally
-from stages.mixing.later import Later
+from stages.mixing.later_generations import LaterGeneration
 from stages.mixing.plan import MixStage
 from tests.conftest import small_run
 
@@ -45,7 +45,10 @@ def test_the_stages_before_a_mix_stand_in_the_order_of_training(epochs: float) -
     job = job_of(epochs, records)
     stages = mix_choice(job, (), later=None).stages
     mixes = [job.file.mix_of(one) for one in job.file.datasets[:3]]
-    expected = [None if mix is None else MixStage(mix, Later({"web": n})) for n, mix in enumerate(mixes)]
+    expected = [
+        None if mix is None else MixStage(mix, LaterGeneration({"web": n}))
+        for n, mix in enumerate(mixes)
+    ]
     assert list(stages) == expected
     assert (stages[0] is None) == (epochs == 1)
 
@@ -53,6 +56,6 @@ def test_the_stages_before_a_mix_stand_in_the_order_of_training(epochs: float) -
 def test_a_finished_mix_came_after_what_its_record_says_and_replays_are_no_new_documents() -> None:
     replays, earlier = {"old": "../earlier"}, {"web": 70, "old": 30}
     record = MixRecord(classes=(), shares={}, rules=(LATER,), earlier=earlier)
-    assert later_of(record, replays) == Later(earlier, frozenset({"old"}))
+    assert later_of(record, replays) == LaterGeneration(earlier, frozenset({"old"}))
     for rules in (None, (), ("another",)):
         assert later_of(record.model_copy(update={"rules": rules}), replays) is None

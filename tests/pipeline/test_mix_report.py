@@ -35,7 +35,7 @@ from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.mix.choose import MixChoice, MixRecord, nothing_taken
 from pipeline.steps.mix.count import MixUnitRecord, largest_of
-from pipeline.steps.mix.step import MixChecked, check_mix
+from pipeline.steps.mix.step import MixFindings, check_mix
 from pipeline.steps.verify.mixed import MixCounts, count_mix, count_shard
 from stages.config import canonical_json
 from stages.loading.mapped import map_shard
@@ -291,7 +291,7 @@ def test_verify_finds_the_largest_training_document_and_no_larger_one_that_is_he
     largest = max(count for name, count in tokens.items() if name not in held_out)
     assert largest < max(tokens.values())
     for name in ("first", "second"):
-        checked = dict(Commits(LocalStorage(mixed)).all(f"verify-{name}"))["mix"].read(MixChecked)
+        checked = dict(Commits(LocalStorage(mixed)).all(f"verify-{name}"))["mix"].read(MixFindings)
         assert checked.largest == largest
 
 

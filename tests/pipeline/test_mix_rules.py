@@ -165,7 +165,7 @@ def test_a_month_of_one_source(later: str, interleave: str, tmp_path: Path) -> N
     assert sum(both.values()) == own["whole"]["clm"]["documents"]
     assert own["mix"]["clm"]["sources"][0]["share_all"] == pytest.approx(whole["web"]["share"])
     assert all(gate["passed"] for gate in own["mix"]["clm"]["gates"])
-    told = [one.told for one in plan_session(request(folder)) if one.told]
+    told = [one.plan_line for one in plan_session(request(folder)) if one.plan_line]
     assert f"{80 - len(web)} documents left out" in told[1]
     assert f"{whole['web']['share']:.2%} of all generations" in told[1]
     changed = text.replace("[mix]", settings.replace(later, "strict" if later == "keep" else "keep"))

@@ -11,10 +11,10 @@ from pipeline.inputs.bundles import Bundle
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
-from pipeline.steps.dedup.runs import RUN_BYTES, unit_runs
+from pipeline.steps.dedup.unit_groups import GROUP_BYTES, unit_groups
 from pipeline.steps.ingest.reading import InputPart, Reading
 from pipeline.steps.ingest.record import ColumnCounts, PartRecord
-from pipeline.steps.ingest.unreadable import MIN_RECORDS, UnreadableSoFar, check_readable
+from pipeline.steps.ingest.unreadable import MIN_RECORDS, UnreadableCounter, check_readable
 from pipeline.steps.scan.files import scan_file
 from pipeline.steps.units import Unit
 from stages.columns import UNREADABLE, DropReason
@@ -132,7 +132,7 @@ def test_a_run_stops_early_for_lines_of_unreadable_records_and_not_for_those_of_
     bundles = [Bundle((InputFile("s", name, Path(name), 9, ""),)) for name in ("a.csv", "b.csv")]
     far = MIN_RECORDS
     good = record_of(far, 50, further_lines=9 * far, further_unreadable=450)
-    so_far = UnreadableSoFar(bundles, 0.05)
+    so_far = UnreadableCounter(bundles, 0.05)
     so_far.add(bundles[0].key, 0, good)
     bad = record_of(far, 50, further_lines=9 * far, further_unreadable=451)
     with pytest.raises(DataError, match="1,001 of the first 20,000 lines are unreadable"):
@@ -162,7 +162,7 @@ def test_units_are_cut_into_runs_none_of_which_is_empty(
         Unit(f"s/{n}", "s", "p", first=n, documents=1, text_bytes=m << 20)
         for n, m in enumerate(mebibytes)
     ]
-    assert RUN_BYTES == 64 << 20
-    found = unit_runs(units)
+    assert GROUP_BYTES == 64 << 20
+    found = unit_groups(units)
     assert [run.units for run in found] == [tuple(units[start:end]) for start, end in runs]
     assert [run.number for run in found] == list(range(len(runs)))

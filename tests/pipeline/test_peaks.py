@@ -35,7 +35,7 @@ def expected(after: Parts = SMALL, **changes: Any) -> Peaks:
 
 def test_a_run_of_the_same_parts_holds_what_was_measured() -> None:
     peaks = expected()
-    assert peaks.alone == {"tokenizer": HELD["tokenizer"] - HELD["ingest"]}
+    assert peaks.extra == {"tokenizer": HELD["tokenizer"] - HELD["ingest"]}
     assert peaks.with_workers(0) == HELD["tokenizer"]
     assert peaks.inline == {
         **HELD,
@@ -66,7 +66,7 @@ def test_a_larger_sample_adds_to_the_training_alone() -> None:
     assert {**peaks.inline, "tokenizer": HELD["tokenizer"]} == expected().inline
     assert peaks.with_workers(0) == HELD["tokenizer"] + 10 * 60 * MIB
     path = {"path": "some.model"}
-    assert not expected(after, tokenizer=path).alone
+    assert not expected(after, tokenizer=path).extra
 
 
 def test_more_documents_add_their_keys_and_the_lists_of_their_shard() -> None:

@@ -61,7 +61,7 @@ def test_workers_are_let_go_though_metrics_cannot_be_written(
     def full(*_: object, **__: object) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Progress, "keep_metrics", full)
+    monkeypatch.setattr(Progress, "write_metrics", full)
     with pytest.raises(Stopped, match="the disk is full"):
         run_small(small_corpus, tmp_path / "run", until="ingest")
     assert closed == [True]
@@ -75,7 +75,7 @@ def test_phases_at_work_are_told_with_their_tasks_and_documents(tmp_path: Path) 
     progress.note("warning: look")
     batch.advance(more=False, documents=50)
     batch.advance(more=True, documents=20)
-    progress.keep()
+    progress.write_status()
     found = values_of((tmp_path / METRICS).read_text(encoding="utf-8"))
     assert {name: found[name, ""] for name in ("running", "warnings", "memory_bytes", "steps_done")} == {
         "running": 1,

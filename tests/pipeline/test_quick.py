@@ -23,7 +23,7 @@ from pipeline.session import session
 from pipeline.session.request import RunRequest
 from pipeline.state.commits import Commits
 from pipeline.tools.export import folder as export_parts
-from pipeline.tools.export.folder import keep_part
+from pipeline.tools.export.folder import record_part
 from pipeline.tools.export.quick import quick_export, quick_run_file
 from pipeline.tools.export.terminal import print_quick
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
@@ -198,10 +198,10 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
     with monkeypatch.context() as patch:
 
         def keep_and_die(place: Path, part: Any) -> None:
-            keep_part(place, part)
+            record_part(place, part)
             raise Killed
 
-        patch.setattr(export_parts, "keep_part", keep_and_die)
+        patch.setattr(export_parts, "record_part", keep_and_die)
         with pytest.raises(Killed):
             quick()
     quick()

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again.choice import chosen_tasks
-from pipeline.steps.again.redo import Redo, redo
+from pipeline.steps.again.redo import RepeatedTask, redo
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.records import CheckRecord
 from stages.errors import ConfigError, DataError
@@ -34,11 +34,11 @@ def undo(run: Path) -> Any:
 
 
 @pytest.fixture
-def done(run: Path) -> Redo:
+def done(run: Path) -> RepeatedTask:
     """A task that hashed candidates, to be done again."""
     (dedup,) = followed(run, DEDUP)
     (one,) = [one for one in dedup.followed.tasks if one.task.unit.startswith("shingles-")]
-    return Redo(one.task, one.commit.files, one.commit.record)
+    return RepeatedTask(one.task, one.commit.files, one.commit.record)
 
 
 def raising(error: Exception) -> Any:
@@ -61,7 +61,7 @@ def raising(error: Exception) -> Any:
     ],
 )
 def test_a_task_that_cannot_be_done_again_is_a_finding_unless_it_reads_other_files(
-    run: Path, done: Redo, tmp_path: Path, error: Exception, *, outside: bool, found: int
+    run: Path, done: RepeatedTask, tmp_path: Path, error: Exception, *, outside: bool, found: int
 ) -> None:
     task = replace(done.task, function=raising(error))
     again = redo(Workspace(run, tmp_path), replace(done, task=task, outside=outside))
@@ -70,7 +70,7 @@ def test_a_task_that_cannot_be_done_again_is_a_finding_unless_it_reads_other_fil
 
 
 def test_a_disk_that_fails_while_a_task_is_done_again_is_no_finding(
-    run: Path, done: Redo, tmp_path: Path
+    run: Path, done: RepeatedTask, tmp_path: Path
 ) -> None:
     task = replace(done.task, function=raising(OSError(5, "Input/output error")))
     with pytest.raises(OSError, match="Input/output"):
@@ -78,7 +78,7 @@ def test_a_disk_that_fails_while_a_task_is_done_again_is_no_finding(
 
 
 def test_files_that_are_more_or_fewer_than_made_again_are_findings(
-    run: Path, done: Redo, tmp_path: Path
+    run: Path, done: RepeatedTask, tmp_path: Path
 ) -> None:
     first, *others = done.files
     fewer = {first: done.files[first]}
@@ -96,7 +96,9 @@ def test_files_that_are_more_or_fewer_than_made_again_are_findings(
     assert [one.file for one in again.findings] == [first]
 
 
-def redo_at(own: Path, run: Path, done: Redo, folder: Path, files: dict[str, FileDigest]) -> CheckRecord:
+def redo_at(
+    own: Path, run: Path, done: RepeatedTask, folder: Path, files: dict[str, FileDigest]
+) -> CheckRecord:
     """Do a task again from a run, and compare with files that lie elsewhere."""
     function = done.task.function
 
@@ -108,7 +110,7 @@ def redo_at(own: Path, run: Path, done: Redo, folder: Path, files: dict[str, Fil
 
 
 def test_what_people_are_warned_of_may_hang_on_a_setting_of_today(
-    run: Path, done: Redo, tmp_path: Path
+    run: Path, done: RepeatedTask, tmp_path: Path
 ) -> None:
     other = replace(done, record={**done.record, "warnings": ["a tolerance was passed"]})
     assert redo(Workspace(run, tmp_path), other).findings == ()
@@ -125,7 +127,7 @@ def test_a_number_of_keys_is_a_setting_of_the_run_that_began(run: Path) -> None:
 
 
 def test_a_number_of_another_rule_is_left_out_of_the_records_of_that_time_alone(
-    run: Path, done: Redo, tmp_path: Path
+    run: Path, done: RepeatedTask, tmp_path: Path
 ) -> None:
     record = {**done.record, "candidates": 1}
     now = replace(done, record=record, otherwise=frozenset(["candidates"]))

@@ -41,7 +41,7 @@ def do(flow: Schedule, name: str) -> list[str]:
     flow.give(item)
     for other in taken:
         flow.give_back(other)
-    following, woken = flow.keep(item, outcome_of(item.task))
+    following, woken = flow.commit(item, outcome_of(item.task))
     assert following is None
     return ["/".join(one.task.node) for one in woken]
 
@@ -90,7 +90,7 @@ def test_of_a_step_that_overlaps_another_each_task_waits_for_its_unit_alone() ->
 def test_units_that_were_committed_before_hold_up_nothing() -> None:
     book = MemoryBook()
     for task in [*tasks("a", "1"), *tasks("whole", "2")]:
-        book.keep(task, outcome_of(task))
+        book.commit(task, outcome_of(task))
     flow = Schedule(
         [
             step_run("a", Phase("", tasks("a", "1", "2"))),
@@ -138,7 +138,7 @@ def test_a_chain_goes_on_with_the_task_that_follows_and_past_those_that_are_comm
 
     book = MemoryBook()
     (third,) = tasks("a", "3")
-    book.keep(third, outcome_of(third))
+    book.commit(third, outcome_of(third))
     answers = []
 
     def work() -> Phases[None]:
@@ -148,13 +148,13 @@ def test_a_chain_goes_on_with_the_task_that_follows_and_past_those_that_are_comm
     flow.advance()
     first = next(flow.ready())
     flow.give(first)
-    second, woken = flow.keep(first, outcome_of(first.task))
+    second, woken = flow.commit(first, outcome_of(first.task))
     assert second is not None
     assert (second.task.unit, woken) == ("2", [])
-    fourth, _ = flow.keep(second, outcome_of(second.task))
+    fourth, _ = flow.commit(second, outcome_of(second.task))
     assert fourth is not None
     assert fourth.task.unit == "4"
-    assert flow.keep(fourth, outcome_of(fourth.task)) == (None, [])
+    assert flow.commit(fourth, outcome_of(fourth.task)) == (None, [])
     assert do(flow, "a/x") == []
     flow.advance()
     assert [list(answer) for answer in answers] == [["1", "2", "3", "4", "x"]]

@@ -124,12 +124,14 @@ def test_a_later_generation_spells_out_what_the_first_does(tmp_path: Path) -> No
 
 
 def test_the_plan_lists_the_pieces(tmp_path: Path) -> None:
-    (told,) = [one.told for one in plan_session(request_of(tmp_path, run_of(tmp_path))) if one.told]
+    (told,) = [
+        one.plan_line for one in plan_session(request_of(tmp_path, run_of(tmp_path))) if one.plan_line
+    ]
     assert told == (
         "tokenizer: contents of chats spell out <think>, </think> where their role is not learned"
     )
     request = request_of(tmp_path, run_of(tmp_path, spell_in_answers=True))
-    (told,) = [one.told for one in plan_session(request) if one.told]
+    (told,) = [one.plan_line for one in plan_session(request) if one.plan_line]
     assert told.endswith("spell out <think>, </think> in all turns")
 
 

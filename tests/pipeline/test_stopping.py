@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.system.stopping import Signals, Terminated, held_signals, signals_stop, tidying
+from pipeline.system.stopping import Signals, Terminated, active_signals, signals_stop, tidying
 from stages.errors import ConfigError, DataError, Interrupted, Stopped, VerificationError
 
 CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
@@ -206,7 +206,7 @@ def test_signals_wait_while_things_are_left_in_order() -> None:
                 os.kill(os.getpid(), signal.SIGTERM)
                 done.append("tidied")
 
-    with pytest.raises(Stopped, match="SIGTERM: stopped"), held_signals(), signals_stop():
+    with pytest.raises(Stopped, match="SIGTERM: stopped"), active_signals(), signals_stop():
         work()
     assert done == ["tidied"]
 

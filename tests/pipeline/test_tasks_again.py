@@ -15,7 +15,7 @@ import pytest
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.again import choice
 from pipeline.steps.again.choice import followed_steps, remade
-from pipeline.steps.again.redo import Redo, redo
+from pipeline.steps.again.redo import RepeatedTask, redo
 from pipeline.steps.again.signatures import (
     DrawnUnit,
     EmbeddedUnit,
@@ -135,7 +135,9 @@ def test_values_of_a_file_of_the_same_size_are_compared(
         undo.write(path, data)
     (dedup,) = followed_steps(job_of(signed_run), [DEDUP])
     (one,) = [one for one in dedup.followed.tasks if one.task.unit.startswith("shingles-")]
-    again = redo(Workspace(signed_run, tmp_path), Redo(one.task, one.commit.files, one.commit.record))
+    again = redo(
+        Workspace(signed_run, tmp_path), RepeatedTask(one.task, one.commit.files, one.commit.record)
+    )
     assert [(found.file, "row 7" in found.message) for found in again.findings] == [(key, True)]
 
 

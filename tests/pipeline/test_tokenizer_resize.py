@@ -10,10 +10,10 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Llam
 from typer.testing import CliRunner, Result
 
 from pipeline import cli
-from pipeline.state.written_whole import locked
+from pipeline.state.atomic_write import locked
 from pipeline.tools.tokenizer import checkpoints
 from pipeline.tools.tokenizer.resize import model_file, resize_checkpoint
-from pipeline.tools.tokenizer.resize_tables import Resizing
+from pipeline.tools.tokenizer.resize_tables import ResizeResult
 from pipeline.tools.tokenizer.step_zero import StepZero
 from stages.errors import ConfigError, DataError, FormatError, Stopped
 from stages.resize.row_method import RowMethod
@@ -40,7 +40,7 @@ def called(place: Path, checkpoint: str, *options: object) -> Result:
 
 def resize(
     place: Path, checkpoint: str, *, output: str = "out", texts: tuple[Path, ...] = ()
-) -> Resizing:
+) -> ResizeResult:
     old, new = place / "old", place / "new"
     return resize_checkpoint(
         place / checkpoint, place / output, old=old, new=new, method=RowMethod.MEAN, texts=texts

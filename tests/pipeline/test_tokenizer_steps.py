@@ -33,7 +33,7 @@ from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.records import FoundIn
 from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.split import choice as split
-from pipeline.steps.split.choice import HeldOut, ValidationChoice, choose_validation
+from pipeline.steps.split.choice import HeldOutClusters, ValidationChoice, choose_validation
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.tokenizer.load import CHECK, load_tokenizer
 from pipeline.steps.tokenizer.training import FAIRNESS
@@ -294,7 +294,7 @@ def test_the_split_is_that_of_a_plain_loop(max_tokens: int, tmp_path: Path) -> N
     )
     assert record.candidates == len({row[0] for part in rows.values() for row in part}) > 70
     clusters = Clusters(as_rows(names[:1]), as_rows(names[1:2]))
-    held_out = HeldOut.read(space).holds(clusters.of(as_rows(names)))
+    held_out = HeldOutClusters.read(space).holds(clusters.of(as_rows(names)))
     assert held_out.tolist() == [name in expected for name in [names[1], *names[1:]]]
 
 
@@ -343,7 +343,7 @@ def test_without_candidates_nothing_is_held_out(tmp_path: Path) -> None:
     )
     assert (record.candidates, record.clusters, record.tokens) == (0, 0, 0)
     assert record.shards["validation"] == 1, "a shard of no rows"
-    assert not HeldOut.read(space).holds(as_rows([b"a" * 16])).any()
+    assert not HeldOutClusters.read(space).holds(as_rows([b"a" * 16])).any()
 
 
 def test_a_vocabulary_that_failed_is_mended_without_replace_and_without_new_samples(

@@ -23,7 +23,7 @@ import pytest
 from pydantic import JsonValue
 
 from pipeline.engine import watch as watch_module
-from pipeline.engine.memory import MIB, Need, held_bytes, process_tree
+from pipeline.engine.memory import MIB, Need, process_tree, unreclaimable_bytes
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.tasks import Phase, Task, Workspace
 from pipeline.engine.watch import LOOKS_ANEW, MemoryWatch
@@ -67,7 +67,7 @@ def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, JsonV
 
 def grow_beyond_the_bound() -> None:
     """Hold more than there is room for, read what is said of it, and hold it no more."""
-    limit = held_bytes(os.getpid()) + 400 * MIB
+    limit = unreclaimable_bytes(os.getpid()) + 400 * MIB
     before = signal.getsignal(signal.SIGUSR1)
     task = Task("ingest", "part-0", grow, 4 << 30, "f")
     with tempfile.TemporaryDirectory() as folder, pytest.raises(ConfigError) as error:
@@ -78,7 +78,7 @@ def grow_beyond_the_bound() -> None:
         r" or lower x and run with --replace",
         str(error.value),
     )
-    assert held_bytes(os.getpid()) < limit, "what it held is free"
+    assert unreclaimable_bytes(os.getpid()) < limit, "what it held is free"
     assert signal.getsignal(signal.SIGUSR1) is before
 
 
@@ -101,7 +101,7 @@ def turn(work: Workspace, payload: int) -> Held:
 
 
 def test_a_give_up_is_one_in_whatever_exception_it_arrives(tmp_path: Path) -> None:
-    limit = held_bytes(os.getpid()) + 400 * MIB
+    limit = unreclaimable_bytes(os.getpid()) + 400 * MIB
     with pytest.raises(ConfigError, match=r"step ingest \(unit part-0\) needed more than that"):
         run_inline(tmp_path, Task("ingest", "part-0", turn, 4 << 30, "f"), limit=limit)
 
@@ -112,7 +112,7 @@ def do_what_fits() -> None:
     Between two reads of one look, and between two looks, a busy machine may let a task do all of its
     work. Then the watch expects as much growth again, twice.
     """
-    limit = held_bytes(os.getpid()) + 600 * MIB
+    limit = unreclaimable_bytes(os.getpid()) + 600 * MIB
     task = Task("ingest", "part-0", grow, 128 * MIB, "f")
     with tempfile.TemporaryDirectory() as folder:
         record, peak = run_inline(Path(folder), task, limit=limit)
@@ -140,7 +140,7 @@ def wait_until(seen: Callable[[], object], *, seconds: float = 60) -> None:
 def watch_a_peak() -> None:
     """Hold 64 MiB until a peak has seen them."""
     with MemoryWatch(1 << 60, print, period=0.001) as watch:
-        wait_until(lambda: watch.held)
+        wait_until(lambda: watch.memory)
         peak = watch.new_peak()
         before, held = peak.bytes, np.full(64 * MIB, 7, np.uint8)
         wait_until(lambda: peak.bytes >= before + 60 * MIB)
@@ -150,10 +150,10 @@ def watch_a_peak() -> None:
 def watch_growth() -> None:
     """Hold 64 MiB until they are seen, though all processes are looked at only at the beginning."""
     with MemoryWatch(1 << 60, print, period=3600.0) as watch:
-        wait_until(lambda: watch.held)
-        before = watch.held
+        wait_until(lambda: watch.memory)
+        before = watch.memory
         held = np.full(64 * MIB, 7, np.uint8)
-        wait_until(lambda: watch.held >= before + 60 * MIB)
+        wait_until(lambda: watch.memory >= before + 60 * MIB)
         assert len(held) == 64 * MIB
 
 
@@ -236,7 +236,7 @@ def test_only_processes_that_changed_are_looked_at_again(limit: int) -> None:
             print(size, file=child.stdin, flush=True)
             child.stdout.readline()  # it holds so much more now
             looked.append(child.pid in watch.look(anew=False))
-            held.append(watch.held)
+            held.append(watch.memory)
         looked.append(child.pid in watch.look())
         looks = [child.pid in watch.look(anew=False) for _ in range(2 * LOOKS_ANEW)]
         child.stdin.close()
@@ -260,7 +260,7 @@ def test_what_a_process_shared_with_one_that_ended_counts_for_it_alone() -> None
         print(file=child.stdin, flush=True)
         child.stdout.readline()  # the other one has ended
         watch.look(anew=False)
-        held = watch.held
+        held = watch.memory
         watch.look()
-        assert abs(watch.held - held) < 4 * MIB
+        assert abs(watch.memory - held) < 4 * MIB
         child.stdin.close()

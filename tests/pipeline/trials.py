@@ -14,7 +14,7 @@ from pipeline.engine.dataflow import Dataflow
 from pipeline.engine.memory import WorkerResources
 from pipeline.engine.progress import Progress
 from pipeline.engine.step_run import StepRun
-from pipeline.engine.tasks import Phase, Task, Where, Workspace
+from pipeline.engine.tasks import Phase, Task, TaskPlace, Workspace
 from pipeline.engine.watch import MemoryWatch
 from pipeline.state.commit_object import Commit
 from stages.config import Config
@@ -126,7 +126,7 @@ def task(function: Any, payload: Any, step: str = "step") -> Task:
     return task_of(step, f"{function.__name__}-{payload}", function, payload)
 
 
-def phase(*tasks: Task, where: Where = Where.WORKERS) -> Phase:
+def phase(*tasks: Task, where: TaskPlace = TaskPlace.WORKERS) -> Phase:
     """Return a phase."""
     return Phase("", tasks, where=where)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.ragged import Ragged, batches, joined, ragged_of, runs
+from stages.ragged import Ragged, batches, joined, ragged_of, ranges_of
 
 LISTS = st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=8)
 
@@ -34,7 +34,7 @@ def test_lists_of_several_follow_each_other(parts: list[list[list[int]]]) -> Non
 
 
 def test_runs_are_as_written_out() -> None:
-    assert runs(np.array([7, 5, 2]), np.array([3, 0, 1])).tolist() == [7, 8, 9, 2]
+    assert ranges_of(np.array([7, 5, 2]), np.array([3, 0, 1])).tolist() == [7, 8, 9, 2]
 
 
 def test_batches_are_as_written_out() -> None:

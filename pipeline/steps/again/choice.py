@@ -23,8 +23,8 @@ from pipeline.engine.tasks import Phase, Phases, Task
 from pipeline.run_file.fingerprints import without_limits
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.again.differences import mapped_array
-from pipeline.steps.again.follow import DoneTask, Followed, follow
-from pipeline.steps.again.redo import Redo, redo
+from pipeline.steps.again.follow import DoneTask, RepeatedStep, follow
+from pipeline.steps.again.redo import RepeatedTask, redo
 from pipeline.steps.again.signatures import (
     MOST,
     EmbeddedUnit,
@@ -34,8 +34,8 @@ from pipeline.steps.again.signatures import (
     embed_again,
     sign_again,
 )
-from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP
+from pipeline.steps.dedup.unit_groups import unit_groups
 from pipeline.steps.earlier_runs import behind, earlier_documents, numbered
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import CheckRecord, LookedAt, read_all, together
@@ -58,7 +58,7 @@ class FollowedStep:
     name: str
     """In the plan."""
     scope: Scope
-    followed: Followed
+    followed: RepeatedStep
     digest: str
     """Of its commit, on which hangs which of its tasks are drawn."""
 
@@ -115,7 +115,7 @@ def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phase
             job.task(
                 f"again-{one.task.step}-{one.task.unit}",
                 redo,
-                Redo(
+                RepeatedTask(
                     one.task,
                     one.commit.files,
                     one.commit.record,
@@ -155,12 +155,12 @@ def embedded_again(job: Job) -> Phases[CheckRecord]:
     if any(not run.units for run in earlier):
         return CheckRecord()
     units = behind(units_of(job.records.of(INGEST).units), earlier_documents(earlier))
-    runs = {unit: run for run in unit_runs((*numbered(earlier), *units)) for unit in run.units}
+    groups = {unit: group for group in unit_groups((*numbered(earlier), *units)) for unit in group.units}
     tasks = [
         job.task(
             f"embedded-{one.unit.commit_name}",
             embed_again,
-            EmbeddedUnit(one, runs[one.unit].name, one.unit.first - runs[one.unit].first, config),
+            EmbeddedUnit(one, groups[one.unit].name, one.unit.first - groups[one.unit].first, config),
         )
         for one in drawn_units(units, MOST, _digest_of(job, DEDUP))
     ]
@@ -185,10 +185,10 @@ def _of_documents(
     return found.model_copy(update={"looked": (every,)})
 
 
-def remade(done: DoneTask, step: Step[Any]) -> Redo:
+def remade(done: DoneTask, step: Step[Any]) -> RepeatedTask:
     """Return a task to be done again as `verify` does it, perhaps without its dearest part."""
     function = step.remade[done.task.function]
-    return Redo(replace(done.task, function=function), done.commit.files, done.commit.record)
+    return RepeatedTask(replace(done.task, function=function), done.commit.files, done.commit.record)
 
 
 @dataclass(frozen=True)

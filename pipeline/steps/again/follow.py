@@ -19,7 +19,7 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.ledger import flow_table, ledger_key
 from pipeline.steps.again.differences import differing_tables, differing_values, lacking_keys
 from pipeline.steps.records import FoundIn
-from pipeline.steps.step import Job, Step, Whole
+from pipeline.steps.step import Job, Result, Step
 from stages.errors import ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
 
@@ -39,7 +39,7 @@ class DoneTask:
 
 
 @dataclass(frozen=True)
-class Followed:
+class RepeatedStep:
     """A finished step, followed to its end or to where its commits do not fit together."""
 
     tasks: tuple[DoneTask, ...]
@@ -48,7 +48,7 @@ class Followed:
     """Keys that its record lacks, as one of an earlier version does."""
 
 
-def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
+def follow(step: Step[Any], job: Job, commits: Commits) -> RepeatedStep:
     """Follow the work of a finished step.
 
     Args:
@@ -59,7 +59,7 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
     tasks: list[DoneTask] = []
     place = commit_key(job.plan.name, STEP_COMMIT)
     try:
-        whole = _end_of(step, job, commits, tasks)
+        result = _end_of(step, job, commits, tasks)
     except (
         ShardmillError,
         AssertionError,
@@ -70,23 +70,23 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> Followed:
     ) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"what the step and its units committed does not fit together: {said}"
-        return Followed(tuple(tasks), (FoundIn(file=place, check=MADE_AGAIN, message=message),))
+        return RepeatedStep(tuple(tasks), (FoundIn(file=place, check=MADE_AGAIN, message=message),))
     kept = commits.get(job.plan.name, STEP_COMMIT, job.plan.fingerprint)
     assert kept is not None, "only a finished step is followed"
-    record = whole.record
-    if whole.flows is not None:
-        total = total_flow(whole.flows.values()) or Flow(input=Tally(), output=Tally())
+    record = result.record
+    if result.flows is not None:
+        total = total_flow(result.flows.values()) or Flow(input=Tally(), output=Tally())
         record = record.model_copy(update={"ledger": total})
     rest = {name: value for name, value in kept.record.items() if name not in FOR_PEOPLE}
     again = record.model_dump(mode="json", exclude=FOR_PEOPLE)
-    tables = () if whole.flows is None else _of_ledger(job, whole.flows)
+    tables = () if result.flows is None else _of_ledger(job, result.flows)
     messages = (
         f"{name} is {own}, and its units give {other}"
         for name, own, other in differing_values(rest, again)
     )
     records = (FoundIn(file=place, check=MADE_AGAIN, message=text) for text in messages)
     lacking = (f"{place}: {key}" for key in lacking_keys(rest, again))
-    return Followed(tuple(tasks), (*records, *tables), tuple(lacking))
+    return RepeatedStep(tuple(tasks), (*records, *tables), tuple(lacking))
 
 
 def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:
@@ -104,7 +104,7 @@ def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:
         yield FoundIn(file=key, check=MADE_AGAIN, message=found)
 
 
-def _end_of(step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask]) -> Whole[Any]:
+def _end_of(step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask]) -> Result[Any]:
     """Return what the work of a step comes to; its tasks are added as they come."""
     if step.ended is not None:
         return step.ended(job, _units_of(job, commits))
@@ -114,8 +114,8 @@ def _end_of(step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask]) 
         try:
             phase = next(work) if committed is None else work.send(committed)
         except StopIteration as end:
-            whole: Whole[Any] = end.value
-            return whole
+            result: Result[Any] = end.value
+            return result
         done = list(_done(phase, commits, step.passing))
         tasks += done
         committed = {one.task.unit: one.commit for one in done}

@@ -34,7 +34,7 @@ FINGERPRINT = "fingerprint"
 
 
 @dataclass(frozen=True)
-class Redo:
+class RepeatedTask:
     """A task, and what it committed."""
 
     task: Task
@@ -51,7 +51,7 @@ class Redo:
         return commit_key(self.task.step, self.task.unit)
 
 
-def redo(workspace: Workspace, work: Redo) -> CheckRecord:
+def redo(workspace: Workspace, work: RepeatedTask) -> CheckRecord:
     """Do a task again and say where it gives something else than what is committed."""
     with workspace.scratch() as scratch:
         inner = Workspace(workspace.root, scratch, workspace.cache)
@@ -65,7 +65,7 @@ def redo(workspace: Workspace, work: Redo) -> CheckRecord:
         return CheckRecord(findings=found_in(found), lacking=(*lacking, *fewer))
 
 
-def _fewer_keys(workspace: Workspace, work: Redo, scratch: Path) -> Iterator[str]:
+def _fewer_keys(workspace: Workspace, work: RepeatedTask, scratch: Path) -> Iterator[str]:
     """Yield the keys that manifests lack, as those of an earlier version do."""
     for key in sorted(work.files):
         if key.endswith(f"/{MANIFEST_NAME}") and (scratch / key).exists():
@@ -76,7 +76,7 @@ def _fewer_keys(workspace: Workspace, work: Redo, scratch: Path) -> Iterator[str
                 yield from (f"{key}: {name}" for name in lacking_keys(own, made))
 
 
-def _unmade(work: Redo, error: Exception) -> Found:
+def _unmade(work: RepeatedTask, error: Exception) -> Found:
     """Say why a task could not be done again; nothing if that is no fault of what lies in the run."""
     if work.outside:
         return
@@ -87,7 +87,7 @@ def _unmade(work: Redo, error: Exception) -> Found:
 
 
 def _compared(
-    workspace: Workspace, work: Redo, record: Mapping[str, Any], scratch: Path, *, derived: bool
+    workspace: Workspace, work: RepeatedTask, record: Mapping[str, Any], scratch: Path, *, derived: bool
 ) -> Found:
     """Compare what a task made with what is committed.
 
@@ -120,7 +120,12 @@ def _compared(
 
 
 def _of_file(
-    workspace: Workspace, work: Redo, key: str, scratch: Path | None, *, left_out: frozenset[str] | None
+    workspace: Workspace,
+    work: RepeatedTask,
+    key: str,
+    scratch: Path | None,
+    *,
+    left_out: frozenset[str] | None,
 ) -> Iterator[tuple[str, Finding]]:
     """Compare a file; of a manifest of an earlier version the keys that it has, but some."""
     if scratch is None:

@@ -26,7 +26,7 @@ from pipeline.steps.records import CheckRecord, LookedAt
 from pipeline.steps.recount import Found, recounted
 from pipeline.steps.units import Unit
 from stages.columns import utf8_of
-from stages.dedup.compared import compared_signatures
+from stages.dedup.compared_texts import compared_signatures
 from stages.dedup.encoders import embedded
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.semantic import SemanticConfig, rounded

@@ -105,7 +105,7 @@ _CHECK = "texts"
 
 @dataclass(frozen=True)
 class CutTexts:
-    """The evidence of one run of units."""
+    """The evidence of one group of units."""
 
     number: int
     units: tuple[Unit, ...]

@@ -26,10 +26,10 @@ _ROWS = 8_192
 
 @dataclass(frozen=True)
 class CutEvidence:
-    """The evidence of all runs of units."""
+    """The evidence of all groups of units."""
 
     units: tuple[Unit, ...]
-    runs: int
+    groups: int
     earlier: tuple[EarlierRun, ...] = ()
     """Runs whose documents are numbered before those of the units."""
 
@@ -59,8 +59,8 @@ def write_cuts(workspace: Workspace, work: CutEvidence) -> CutEvidenceRecord:
 
 
 def _parts(workspace: Workspace, work: CutEvidence) -> Iterator[pa.Table]:
-    for run in range(work.runs):
-        with pq.ParquetFile(workspace.path(found_key(run))) as file:
+    for group in range(work.groups):
+        with pq.ParquetFile(workspace.path(found_key(group))) as file:
             for batch in file.iter_batches(_ROWS, use_threads=False):
                 yield pa.Table.from_batches([batch])
 

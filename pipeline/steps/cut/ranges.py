@@ -1,8 +1,8 @@
-"""Ranges: what goes of the texts of a run of units, and which documents go with it.
+"""Ranges: what goes of the texts of a group of units, and which documents go with it.
 
     cut/ranges/UNIT.parquet    the ranges of bytes that go (`pipeline.steps.cut_texts`)
     cut/keep/UNIT.npy          which documents are kept
-    cut/found/RUN.parquet      evidence, with documents by number
+    cut/found/GROUP.parquet    evidence, with documents by number
 
 Where a paragraph, a line and a substring overlap, the bytes are counted once, for the first of these.
 A document of which fewer characters are left than ingest.min_chars goes, unless it holds the first copy
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.cut.byte_windows import PlacedRuns, RepeatRuns, byte_cuts, min_bytes_of
+from pipeline.steps.cut.byte_windows import PlacedRanges, RepeatedRanges, byte_cuts, min_bytes_of
 from pipeline.steps.cut.spans import kept_texts, placed_between, repeats_key
 from pipeline.steps.cut.table import CutMethod, methods_of
 from pipeline.steps.cut_texts import read_cuts
-from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.dedup.unit_groups import UnitGroup
 from pipeline.steps.selection import COUNTED, CUT_NAME, KeptCounts, SelectedRecord, as_kept_by
 from pipeline.steps.units import Unit, fixed_array, kept_mask, row_groups
 from stages.columns import CUT_RANGES, utf8_of
@@ -66,25 +66,25 @@ FOUND = pa.schema(
 
 
 @dataclass(frozen=True)
-class CutRun:
-    """A run of units whose texts are cut."""
+class CutGroup:
+    """A group of units whose texts are cut."""
 
-    run: UnitRun
+    group: UnitGroup
     dedup: Dedup
     length: LengthFilter
-    pieces: Mapping[str, int]
+    partitions: Mapping[str, int]
     """Of the repeats, by method."""
 
 
 class CutsRecord(SelectedRecord):
-    """What was cut of a run of units."""
+    """What was cut of a group of units."""
 
     documents: int
     """That lost something and are kept."""
     cuts: int
 
 
-class _Found(NamedTuple):
+class _CutRange(NamedTuple):
     """One thing that is cut."""
 
     method: str
@@ -95,13 +95,13 @@ class _Found(NamedTuple):
     """The first place of what it repeats."""
 
 
-def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
-    """Write what goes of the texts of a run of units."""
+def find_cuts(workspace: Workspace, work: CutGroup) -> CutsRecord:
+    """Write what goes of the texts of a group of units."""
     readers = [_reader(workspace, work, method) for method in methods_of(work.dedup)]
-    counts, documents, cuts = KeptCounts(work.run.units, [EMPTIED]), 0, 0
-    path = workspace.create(found_key(work.run.number))
+    counts, documents, cuts = KeptCounts(work.group.units, [EMPTIED]), 0, 0
+    path = workspace.create(found_key(work.group.number))
     with pq.ParquetWriter(path, FOUND, compression="zstd") as writer:
-        for unit in work.run.units:
+        for unit in work.group.units:
             of_unit = _UnitCuts(unit, kept_mask(workspace, unit), work)
             if unit.cut:
                 for rows, table in kept_texts(workspace, unit):
@@ -116,28 +116,30 @@ def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
     return CutsRecord(flows=flows, languages=languages, documents=documents, cuts=cuts)
 
 
-def found_key(run: int) -> str:
-    """Return the key of the evidence of a run of units."""
-    return f"cut/found/{run:05d}.parquet"
+def found_key(group: int) -> str:
+    """Return the key of the evidence of a group of units."""
+    return f"cut/found/{group:05d}.parquet"
 
 
-def _reader(workspace: Workspace, work: CutRun, method: CutMethod) -> Callable[[int, int], RepeatRuns]:
-    """Return what gives the repeats of some documents of the run that follow each other, or of more."""
-    pieces = work.pieces[method.name]
+def _reader(
+    workspace: Workspace, work: CutGroup, method: CutMethod
+) -> Callable[[int, int], RepeatedRanges]:
+    """Return what gives the repeats of some neighbouring documents of the group, or of more."""
+    partitions = work.partitions[method.name]
     if method.sampled:
-        return PlacedRuns(workspace, method.name, pieces).of
-    paths = (workspace.path(repeats_key(method.name, piece)) for piece in range(pieces))
+        return PlacedRanges(workspace, method.name, partitions).of
+    paths = (workspace.path(repeats_key(method.name, partition)) for partition in range(partitions))
     files = (open_array(path, dtype="<u8") for path in paths)
-    every = placed_between(files, work.run.first << 32, work.run.last << 32)
+    every = placed_between(files, work.group.first << 32, work.group.last << 32)
     counts = np.broadcast_to(np.int64(1), len(every))
-    whole = RepeatRuns(every[:, 0].copy(), every[:, 1].copy(), counts)
+    whole = RepeatedRanges(every[:, 0].copy(), every[:, 1].copy(), counts)
     return lambda *_: whole
 
 
 class _UnitCuts:
     """What goes of one unit, on its way to files."""
 
-    def __init__(self, unit: Unit, mask: NDArray[np.bool_], work: CutRun) -> None:
+    def __init__(self, unit: Unit, mask: NDArray[np.bool_], work: CutGroup) -> None:
         self.unit, self.work = unit, work
         self.before, self.kept = mask, mask.copy()
         self.gone = {method.name: 0 for method in methods_of(work.dedup)}
@@ -146,7 +148,7 @@ class _UnitCuts:
         self._table: dict[str, list[Any]] = {name: [] for name in CUT_RANGES.names}
 
     def add(
-        self, rows: NDArray[np.int64], table: pa.Table, repeats: Sequence[RepeatRuns]
+        self, rows: NDArray[np.int64], table: pa.Table, repeats: Sequence[RepeatedRanges]
     ) -> list[dict[str, object]]:
         """Cut some documents, and return the evidence."""
         data, offsets = utf8_of(table.column("text"))
@@ -164,7 +166,7 @@ class _UnitCuts:
 
     def write(self, workspace: Workspace) -> None:
         """Write mask and ranges."""
-        write_array(workspace.create(as_kept_by(self.unit, CUT_NAME).keep), self.kept)
+        write_array(workspace.create(as_kept_by(self.unit, CUT_NAME).keep_mask), self.kept)
         if self.unit.cut:
             digests = np.frombuffer(b"".join(self._table["digest"]), np.uint8).reshape(-1, DIGEST_BYTES)
             columns = self._table | {"digest": fixed_array(digests)}
@@ -172,7 +174,7 @@ class _UnitCuts:
             pq.write_table(table, workspace.create(self.unit.cuts), compression="zstd")
 
     def _cut(
-        self, row: int, text: NDArray[np.uint8], found: Sequence[_Found], *, holds_first: bool
+        self, row: int, text: NDArray[np.uint8], found: Sequence[_CutRange], *, holds_first: bool
     ) -> Iterator[dict[str, object]]:
         ranges = merged([(one.cut.start, one.cut.end) for one in found])
         rest = without(text, np.array(ranges, np.int64))
@@ -208,26 +210,26 @@ def shown_cut(cut: NDArray[np.uint8]) -> str:
 
 def _found(
     text: NDArray[np.uint8],
-    repeats: Sequence[RepeatRuns],
+    repeats: Sequence[RepeatedRanges],
     dedup: Dedup,
-) -> Iterator[_Found]:
+) -> Iterator[_CutRange]:
     """Yield what goes of one text, method by method."""
     data = text.tobytes()
     taken = np.empty((0, 2), np.int64)
-    for method, runs in zip(methods_of(dedup), repeats, strict=True):
-        if not len(runs.places):
+    for method, repeated in zip(methods_of(dedup), repeats, strict=True):
+        if not len(repeated.places):
             continue
         if method.sampled:
-            found = list(byte_cuts(text, runs, taken, min_bytes=min_bytes_of(dedup)))
+            found = list(byte_cuts(text, repeated, taken, min_bytes=min_bytes_of(dedup)))
         elif method.windows:
-            found = list(_windows(text, data, runs, taken, dedup))
+            found = list(_windows(text, data, repeated, taken, dedup))
         else:
-            found = list(_whole(method, text, data, runs, dedup))
+            found = list(_whole(method, text, data, repeated, dedup))
         if not found:
             continue
         own = np.array([(cut.start, cut.end) for cut, _ in found], np.int64)
         for (cut, first), size in zip(found, uncovered(own, taken).tolist(), strict=True):
-            yield _Found(method.name, cut, size, first)
+            yield _CutRange(method.name, cut, size, first)
         every = np.concatenate([taken, own])
         taken = np.array(merged([(start, end) for start, end in every.tolist()]), np.int64)
 
@@ -236,7 +238,7 @@ def _whole(
     method: CutMethod,
     text: NDArray[np.uint8],
     data: bytes,
-    repeats: RepeatRuns,
+    repeats: RepeatedRanges,
     dedup: Dedup,
 ) -> Iterator[tuple[Cut, int]]:
     """Yield the spans that stand in a better document, with their line ends."""
@@ -261,7 +263,7 @@ def _whole(
 def _windows(
     text: NDArray[np.uint8],
     data: bytes,
-    repeats: RepeatRuns,
+    repeats: RepeatedRanges,
     taken: NDArray[np.int64],
     dedup: Dedup,
 ) -> Iterator[tuple[Cut, int]]:

@@ -1,24 +1,24 @@
-"""Spans: the spans of a run of units, cut into pieces of the range of their keys.
+"""Spans: the spans of a group of units, cut into partitions of the range of their keys.
 
-    cut/spans/METHOD/RUN/keys.npy     (S,) uint64, piece after piece, in each by place
-    cut/spans/METHOD/RUN/checks.npy   (S,) uint32
-    cut/spans/METHOD/RUN/places.npy   (S,) uint64, the run's first document being 0
-    cut/spans/METHOD/RUN/ptr.npy      (P + 1,) int64, where each piece begins
+    cut/spans/METHOD/GROUP/keys.npy   (S,) uint64, partition after partition, in each by place
+    cut/spans/METHOD/GROUP/checks.npy  (S,) uint32
+    cut/spans/METHOD/GROUP/places.npy  (S,) uint64, the group's first document being 0
+    cut/spans/METHOD/GROUP/ptr.npy    (P + 1,) int64, where each partition begins
 
-Texts are read once, and their spans lie in a scratch folder until all pieces are counted.
+Texts are read once, and their spans lie in a scratch folder until all partitions are counted.
 
 Spans of earlier runs: those that may stand in a document of this run, too.
 
     cut/filters/METHOD.npy               (W,) uint64, a filter of the keys of this run's spans
-    cut/spans/METHOD/earlier-RUN/...     the spans of earlier documents that pass it, as those of a run
+    cut/spans/METHOD/earlier-GROUP/...   the spans of earlier documents that pass it, as those of a group
 
 An earlier text counts as it was before its own cuts. What was cut of it stands in a still better one, so
 whatever is cut for its sake stands somewhere. A document that its cuts emptied is gone, with the words
 that stood nowhere else. So it counts where documents are counted, but it is the first place of nothing.
 
-Repeats: the spans of one piece of the range of keys that stand more than once.
+Repeats: the spans of one partition of the range of keys that stand more than once.
 
-    cut/repeats/METHOD/PIECE.npy   (N, 2) uint64: the place of each, ascending, and the first place of it
+    cut/repeats/METHOD/PARTITION.npy  (N, 2) uint64: the place of each, ascending, and its first place
 
 Those of earlier runs are counted and may be first places; they are not listed.
 """
@@ -35,39 +35,39 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.table import method_of
-from pipeline.steps.dedup.runs import UnitRun, unit_runs
+from pipeline.steps.dedup.unit_groups import UnitGroup, unit_groups
 from pipeline.steps.earlier_runs import EarlierRun, numbered
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.selection import CUT_NAME, as_kept_by, is_cut
 from pipeline.steps.units import Unit, kept_mask, row_groups
 from stages.columns import utf8_of
-from stages.dedup.bloom_filter import add_keys, filter_words, may_hold
+from stages.dedup.bloom_filter import add_keys, filter_cells, may_hold
 from stages.dedup.repeats import GONE, SpanBlock, documents_of, find_repeats, places_of
 from stages.kernels import lean_kernel
 from stages.store.arrays import array_writer, open_array, write_array
 from stages.store.mapped import mapped_npy
 
-PIECE_SPANS = 1 << 21
-"""Spans of a piece, on average; a piece that is being worked on takes about 100 bytes for each."""
+PARTITION_SPANS = 1 << 21
+"""Spans of a partition, on average; one that is worked on takes about 100 bytes for each."""
 _WORD_BYTES = 6
-"""Of a word with its space, on average of languages; decides the number of pieces."""
+"""Of a word with its space, on average of languages; decides the number of partitions."""
 _HALF = np.uint64(32)
 _BLOCK = 1 << 19
 """Spans that are read at a time."""
 SpansAt = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]
 """Keys, checks and ordinals of the spans of a document: their numbers, or of bytes where they begin."""
 _FILES = {"keys": "<u8", "checks": "<u4", "places": "<u8"}
-"""The arrays of a run, with their types."""
+"""The arrays of a group, with their types."""
 
 
 @dataclass(frozen=True)
-class SpanRun:
-    """A run of units whose spans of one method are cut into pieces."""
+class SpanGroup:
+    """A group of units whose spans of one method are cut into partitions."""
 
-    run: UnitRun
+    group: UnitGroup
     method: str
     dedup: Dedup
-    pieces: int
+    partitions: int
     earlier: bool = False
     """Whether the units are of an earlier run: then only spans that this run may have are."""
     emptied: bool = False
@@ -75,42 +75,42 @@ class SpanRun:
 
 
 @dataclass(frozen=True)
-class FilteredRuns:
-    """The runs of units of this run whose spans of one method are looked for in earlier ones."""
+class FilteredGroups:
+    """The groups of units of this run whose spans of one method are looked for in earlier ones."""
 
-    runs: int
+    groups: int
     method: str
 
 
 class SpansRecord(UnitRecord):
-    """The spans of a run of units."""
+    """The spans of a group of units."""
 
     spans: int
 
 
-def spans_key(method: str, run: int, *, earlier: bool = False) -> str:
-    """Return the folder of a run's spans."""
-    return f"cut/spans/{method}/{'earlier-' if earlier else ''}{run:05d}"
+def spans_key(method: str, group: int, *, earlier: bool = False) -> str:
+    """Return the folder of a group's spans."""
+    return f"cut/spans/{method}/{'earlier-' if earlier else ''}{group:05d}"
 
 
 def _filter_key(method: str) -> str:
     return f"cut/filters/{method}.npy"
 
 
-def span_pieces(text_bytes: int) -> int:
+def span_partitions(text_bytes: int) -> int:
     """Return the number of ranges that the keys are cut into: a function of the corpus alone."""
-    return max(1, -(-text_bytes // (_WORD_BYTES * PIECE_SPANS)))
+    return max(1, -(-text_bytes // (_WORD_BYTES * PARTITION_SPANS)))
 
 
-def earlier_runs(runs: Sequence[EarlierRun]) -> list[tuple[UnitRun, bool]]:
-    """Return the runs of units of earlier runs as their cuts read them, and whether they have cuts."""
+def earlier_groups(runs: Sequence[EarlierRun]) -> list[tuple[UnitGroup, bool]]:
+    """Return the groups of units of earlier runs as their cuts read them, and whether they have cuts."""
     found: list[EarlierRun] = []
     for run in runs:
         before = [name for name in run.selecting if name != CUT_NAME][-1]
         units = tuple(replace(unit, kept_by=before, cut=is_cut(unit)) for unit in run.units)
         found.append(replace(run, units=units))
     cut = {str(run.folder): CUT_NAME in run.selecting for run in runs}
-    return [(run, cut[run.units[0].folder]) for run in unit_runs(numbered(found))]
+    return [(group, cut[group.units[0].folder]) for group in unit_groups(numbered(found))]
 
 
 def kept_texts(
@@ -125,38 +125,38 @@ def kept_texts(
             yield rows + start, table.take(pa.array(rows))
 
 
-def write_filter(workspace: Workspace, work: FilteredRuns) -> UnitRecord:
+def write_filter(workspace: Workspace, work: FilteredGroups) -> UnitRecord:
     """Write the filter of the keys of one method: 2 to 4 bytes for each."""
-    paths = [workspace.path(spans_key(work.method, run)) / "keys.npy" for run in range(work.runs)]
+    paths = [workspace.path(spans_key(work.method, group)) / "keys.npy" for group in range(work.groups)]
     keys: list[Any] = [open_array(path, dtype="<u8") for path in paths]
-    words = filter_words(sum(map(len, keys)))
-    bits: Any = mapped_npy(workspace.create(_filter_key(work.method)), "<u8", (words,))
+    cells = filter_cells(sum(map(len, keys)))
+    bits: Any = mapped_npy(workspace.create(_filter_key(work.method)), "<u8", (cells,))
     for column in keys:
         for start in range(0, len(column), _BLOCK):
             add_keys(bits, np.array(column[start : start + _BLOCK]))
     return UnitRecord()
 
 
-def cut_spans(workspace: Workspace, work: SpanRun) -> SpansRecord:
-    """Write the spans of the kept documents of a run of units, ordered by piece."""
-    key = spans_key(work.method, work.run.number, earlier=work.earlier)
+def cut_spans(workspace: Workspace, work: SpanGroup) -> SpansRecord:
+    """Write the spans of the kept documents of a group of units, ordered by partition."""
+    key = spans_key(work.method, work.group.number, earlier=work.earlier)
     spans = _spans(workspace, work)
     if work.earlier:
         spans = _passing(workspace, work.method, spans)
-    return write_spans(workspace, key, spans, pieces=work.pieces)
+    return write_spans(workspace, key, spans, partitions=work.partitions)
 
 
-def _spans(workspace: Workspace, work: SpanRun) -> Iterator[tuple[np.uint64, SpansAt]]:
-    """Yield the spans of each document, with the place that the first one has in its run of units."""
+def _spans(workspace: Workspace, work: SpanGroup) -> Iterator[tuple[np.uint64, SpansAt]]:
+    """Yield the spans of each document, with the place that the first one has in its group of units."""
     method = method_of(work.dedup, work.method)
     config = method.config(work.dedup)
-    for unit in work.run.units:
+    for unit in work.group.units:
         if not unit.cut:
             continue
         there = kept_mask(workspace, as_kept_by(unit, CUT_NAME)) if work.emptied else None
         for rows, table in kept_texts(workspace, unit):
             data, offsets = utf8_of(table.column("text"))
-            places = (unit.first - work.run.first + rows).astype(np.uint64) << _HALF
+            places = (unit.first - work.group.first + rows).astype(np.uint64) << _HALF
             if there is not None:
                 places[~there[rows]] |= GONE
             for place, start, end in zip(places, offsets[:-1], offsets[1:], strict=True):
@@ -176,24 +176,24 @@ def _passing(
 
 
 def write_spans(
-    workspace: Workspace, key: str, documents: Iterable[tuple[np.uint64, SpansAt]], *, pieces: int
+    workspace: Workspace, key: str, documents: Iterable[tuple[np.uint64, SpansAt]], *, partitions: int
 ) -> SpansRecord:
-    """Write spans ordered by piece.
+    """Write spans ordered by partition.
 
     Args:
         workspace: where they are written.
-        key: folder of the run's spans.
+        key: folder of the group's spans.
         documents: the spans of each document, with the place that the first one has in the run.
-        pieces: that the range of keys is cut into.
+        partitions: that the range of keys is cut into.
     """
-    folder, counts = workspace.create(key), np.zeros(pieces, np.int64)
+    folder, counts = workspace.create(key), np.zeros(partitions, np.int64)
     folder.mkdir(parents=True, exist_ok=True)
     with workspace.scratch() as scratch:
         of_keys, of_checks, of_places = (array_writer(scratch / n, dtype=k) for n, k in _FILES.items())
         with of_keys as append_keys, of_checks as append_checks, of_places as append_places:
             for place, (keys, checks, ordinals) in documents:
                 if len(keys):
-                    _count_pieces(keys, counts)
+                    _count_partitions(keys, counts)
                     append_keys(keys)
                     append_checks(checks)
                     append_places(place + ordinals.astype(np.uint64))
@@ -208,60 +208,60 @@ def write_spans(
 
 
 @lean_kernel
-def _count_pieces(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """Count the keys of each piece."""
+def _count_partitions(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    """Count the keys of each partition."""
     for key in keys:
         counts[int(((key >> _HALF) * np.uint64(len(counts))) >> _HALF)] += 1
 
 
 @lean_kernel
 def _put(block: tuple[Any, ...], ends: NDArray[np.int64], found: tuple[Any, ...]) -> None:
-    """Put spans behind those of their pieces; `ends` goes on."""
+    """Put spans behind those of their partitions; `ends` goes on."""
     keys, checks, places = block
     for row in range(len(keys)):
         key = keys[row]
-        piece = int(((key >> _HALF) * np.uint64(len(ends))) >> _HALF)
-        place = ends[piece]
+        partition = int(((key >> _HALF) * np.uint64(len(ends))) >> _HALF)
+        place = ends[partition]
         found[0][place], found[1][place], found[2][place] = key, checks[row], places[row]
-        ends[piece] = place + 1
+        ends[partition] = place + 1
 
 
 @dataclass(frozen=True)
-class SpanPiece:
+class SpanPartition:
     """A range of the keys of one method."""
 
     firsts: tuple[int, ...]
-    """The number of the first document of each run of units."""
+    """The number of the first document of each group of units."""
     method: str
     dedup: Dedup
     number: int
     spans: str
     """The name that the folders of the spans have in place of the method's."""
     earlier: tuple[int, ...] = ()
-    """As `firsts`, of the runs of units of earlier runs."""
+    """As `firsts`, of the groups of units of earlier runs."""
 
 
 class RepeatsRecord(UnitRecord):
-    """What was found in a piece."""
+    """What was found in a partition."""
 
     repeats: int
 
 
-def repeats_key(method: str, piece: int) -> str:
-    """Return the key of a piece's repeats."""
-    return f"cut/repeats/{method}/{piece:05d}.npy"
+def repeats_key(method: str, partition: int) -> str:
+    """Return the key of a partition's repeats."""
+    return f"cut/repeats/{method}/{partition:05d}.npy"
 
 
-def write_repeats(workspace: Workspace, work: SpanPiece) -> RepeatsRecord:
-    """Write the places of spans of a piece that stand more than once, each with the first place."""
+def write_repeats(workspace: Workspace, work: SpanPartition) -> RepeatsRecord:
+    """Write the places of spans of a partition that stand more than once, each with the first place."""
     method = method_of(work.dedup, work.method)
     min_documents = method.min_documents(method.config(work.dedup))
-    room = min(PIECE_SPANS, sum(high - low for *_, low, high in _ranges(workspace, work)))
+    room = min(PARTITION_SPANS, sum(high - low for *_, low, high in _ranges(workspace, work)))
     count, begin = 0, places_of(work.firsts[0], np.zeros(1, np.int64))
     path = workspace.create(repeats_key(work.method, work.number))
     with array_writer(path, dtype="<u8", shape=(2,)) as append:
         for found in find_repeats(
-            lambda: piece_blocks(workspace, work), min_documents=min_documents, room=room
+            lambda: partition_blocks(workspace, work), min_documents=min_documents, room=room
         ):
             own = found[(found[:, 0] >= begin) & (found[:, 0] < GONE)]
             append(own)
@@ -269,8 +269,8 @@ def write_repeats(workspace: Workspace, work: SpanPiece) -> RepeatsRecord:
     return RepeatsRecord(repeats=count)
 
 
-def piece_blocks(workspace: Workspace, work: SpanPiece) -> Iterator[SpanBlock]:
-    """Yield the spans of a piece, those of earlier runs first."""
+def partition_blocks(workspace: Workspace, work: SpanPartition) -> Iterator[SpanBlock]:
+    """Yield the spans of a partition, those of earlier runs first."""
     for first, folder, low, high in _ranges(workspace, work):
         keys, checks, places = (_opened(folder / f"{name}.npy") for name in _FILES)
         for start in range(low, high, _BLOCK):
@@ -279,12 +279,12 @@ def piece_blocks(workspace: Workspace, work: SpanPiece) -> Iterator[SpanBlock]:
             yield SpanBlock(np.array(keys[part]), np.array(checks[part]), own, documents_of(own))
 
 
-def _ranges(workspace: Workspace, work: SpanPiece) -> Iterator[tuple[int, Path, int, int]]:
-    """Yield of each run its first document, the folder of its spans, and where the piece lies."""
-    runs = [(first, run, True) for run, first in enumerate(work.earlier)]
-    runs += [(first, run, False) for run, first in enumerate(work.firsts)]
-    for first, run, earlier in runs:
-        folder = workspace.path(spans_key(work.spans, run, earlier=earlier))
+def _ranges(workspace: Workspace, work: SpanPartition) -> Iterator[tuple[int, Path, int, int]]:
+    """Yield of each group its first document, the folder of its spans, and where the partition lies."""
+    runs = [(first, group, True) for group, first in enumerate(work.earlier)]
+    runs += [(first, group, False) for group, first in enumerate(work.firsts)]
+    for first, group, earlier in runs:
+        folder = workspace.path(spans_key(work.spans, group, earlier=earlier))
         low, high = _opened(folder / "ptr.npy")[work.number : work.number + 2]
         yield first, folder, int(low), int(high)
 

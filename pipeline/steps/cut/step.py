@@ -1,11 +1,11 @@
 """Cut: repeated paragraphs, lines and substrings go from the texts of kept documents; one copy stays.
 
-spans     runs of units    -> the spans of each text, cut into pieces of the range of their keys
-earlier   runs of units    -> of earlier runs, the spans that this run may have, too, likewise
-shared    pieces           -> of strings of bytes alone: which may stand more than once
-windows   runs of units    -> the spans of these, cut into pieces likewise
-repeats   pieces           -> spans that stand more than once, each with its first place
-ranges    runs of units    -> what goes of each text, masks
+spans     groups of units  -> the spans of each text, cut into partitions of the range of their keys
+earlier   groups of units  -> of earlier runs, the spans that this run may have, too, likewise
+shared    partitions       -> of strings of bytes alone: which may stand more than once
+windows   groups of units  -> the spans of these, cut into partitions likewise
+repeats   partitions       -> spans that stand more than once, each with its first place
+ranges    groups of units  -> what goes of each text, masks
 evidence  once             -> dedup/cuts.parquet
 
 Recount: masks, ranges and evidence of the cuts against the ledger.
@@ -17,32 +17,32 @@ import pyarrow.parquet as pq
 
 from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Phase, Phases, Task, Workspace
-from pipeline.run_file.fingerprints import Some
+from pipeline.run_file.fingerprints import SomeSettings
 from pipeline.steps.cut.byte_windows import (
     WINDOWS,
     SharedRecord,
-    WindowRun,
+    WindowGroup,
     cut_windows,
-    window_pieces,
+    window_partitions,
     write_shared,
 )
 from pipeline.steps.cut.check import ROWS, CutTexts, check_cut_texts
 from pipeline.steps.cut.evidence import CUTS, CutEvidence, write_cuts
-from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
+from pipeline.steps.cut.ranges import EMPTIED, CutGroup, CutsRecord, find_cuts
 from pipeline.steps.cut.spans import (
-    PIECE_SPANS,
-    FilteredRuns,
-    SpanPiece,
-    SpanRun,
+    PARTITION_SPANS,
+    FilteredGroups,
+    SpanGroup,
+    SpanPartition,
     cut_spans,
-    earlier_runs,
-    span_pieces,
+    earlier_groups,
+    span_partitions,
     write_filter,
     write_repeats,
 )
 from pipeline.steps.cut.table import METHODS, methods_of
-from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.step import text_need
+from pipeline.steps.dedup.unit_groups import UnitGroup, unit_groups
 from pipeline.steps.earlier_runs import behind, earlier_documents, numbered, require_found
 from pipeline.steps.records import CheckRecord, read_all
 from pipeline.steps.recount import Found, differs, recounted
@@ -55,7 +55,7 @@ from pipeline.steps.selection import (
     recounts_of_kept,
     selecting_before,
 )
-from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
+from pipeline.steps.step import Amounts, Evidence, Inputs, Job, Records, Result, Scope, Step, Work
 from stages.dedup.repeats import MAX_DOCUMENTS
 from stages.errors import ConfigError
 from stages.findings import Finding
@@ -89,9 +89,9 @@ def recount_evidence_of_cuts(workspace: Workspace, total: Flow) -> CheckRecord:
 
 
 SPAN_BYTES = 100
-"""Of a span while its piece is worked on."""
-RUN_REPEATS = 256 << 20
-"""The repeats of a run of units: 16 bytes each, while they are sorted."""
+"""Of a span while its partition is worked on."""
+GROUP_REPEATS = 256 << 20
+"""The repeats of a group of units: 16 bytes each, while they are sorted."""
 _WORKED = ("spans", "filters", "shared", "repeats", "found")
 """Folders that only tasks of the step read."""
 _CUTTING = ("lines", "paragraphs", "substrings")
@@ -109,8 +109,8 @@ class CutRecord(SelectionRecord):
 
 def _settings(scope: Scope) -> Mapping[str, object]:
     settings: dict[str, object] = {
-        "dedup": Some(scope.file.dedup, _CUTTING),
-        "ingest": Some(scope.file.ingest, ("min_chars",)),
+        "dedup": SomeSettings(scope.file.dedup, _CUTTING),
+        "ingest": SomeSettings(scope.file.ingest, ("min_chars",)),
     }
     if scope.earlier:  # what they keep, and what their own cuts left of it
         settings["against"] = [run.selected for run in scope.earlier]
@@ -122,7 +122,7 @@ def _reads(scope: Scope) -> Sequence[str]:
 
 
 def _need(scope: Scope) -> Need:
-    most = max(SPAN_BYTES * PIECE_SPANS, RUN_REPEATS + text_need(scope.file))
+    most = max(SPAN_BYTES * PARTITION_SPANS, GROUP_REPEATS + text_need(scope.file))
     return Need(most, "lower ingest.max_document_bytes")
 
 
@@ -145,37 +145,41 @@ def _work(job: Job) -> Work[CutRecord]:
             f"dedup.lines, paragraphs and substrings: {units[-1].last:,} documents, those of earlier"
             f" runs included; a run with cuts has at most {MAX_DOCUMENTS:,}, so make several runs"
         )
-    runs, methods = unit_runs(units), [method.name for method in methods_of(dedup)]
-    firsts, before = tuple(run.first for run in runs), earlier_runs(earlier)
-    pieces = dict.fromkeys(methods, span_pieces(sum(unit.text_bytes for unit in units)))
+    groups, methods = unit_groups(units), [method.name for method in methods_of(dedup)]
+    firsts, before = tuple(group.first for group in groups), earlier_groups(earlier)
+    partitions = dict.fromkeys(methods, span_partitions(sum(unit.text_bytes for unit in units)))
     tasks = [
-        job.task(f"spans-{method}-{run.name}", cut_spans, SpanRun(run, method, dedup, pieces[method]))
+        job.task(
+            f"spans-{method}-{group.name}",
+            cut_spans,
+            SpanGroup(group, method, dedup, partitions[method]),
+        )
         for method in methods
-        for run in runs
+        for group in groups
     ]
     yield Phase("hash lines and strings", tasks)
     if before:
-        yield from _earlier_spans(job, before, len(runs), pieces)
-    olds = tuple(run.first for run, _ in before)
+        yield from _earlier_spans(job, before, len(groups), partitions)
+    olds = tuple(group.first for group, _ in before)
     spans = {method: method for method in methods}
     for method in methods_of(dedup):
         if method.sampled:
-            pieces[method.name] = yield from _windows(
-                job, method.name, runs, before, pieces[method.name]
+            partitions[method.name] = yield from _windows(
+                job, method.name, groups, before, partitions[method.name]
             )
             spans[method.name] = WINDOWS
     tasks = [
         job.task(
-            f"repeats-{method}-{piece:05d}",
+            f"repeats-{method}-{partition:05d}",
             write_repeats,
-            SpanPiece(firsts, method, dedup, piece, spans[method], olds),
+            SpanPartition(firsts, method, dedup, partition, spans[method], olds),
         )
         for method in methods
-        for piece in range(pieces[method])
+        for partition in range(partitions[method])
     ]
     yield Phase("find repeated text", tasks)
-    found = yield Phase("cut repeated text", [_ranges(job, run, pieces) for run in runs])
-    task = job.task("evidence", write_cuts, CutEvidence(units, len(runs), earlier))
+    found = yield Phase("cut repeated text", [_ranges(job, group, partitions) for group in groups])
+    task = job.task("evidence", write_cuts, CutEvidence(units, len(groups), earlier))
     yield Phase("list what was cut", [task])
     parts, counts = list(read_all(found, CutsRecord).values()), KeptCounts(units)
     counts.include(parts)
@@ -188,23 +192,26 @@ def _work(job: Job) -> Work[CutRecord]:
         cuts=sum(part.cuts for part in parts),
         bytes={name: sum(flow.gone[name].bytes or 0 for flow in flows) for name in methods},
     )
-    return Whole(record, counts.flows)
+    return Result(record, counts.flows)
 
 
 def _earlier_spans(
-    job: Job, earlier: Sequence[tuple[UnitRun, bool]], runs: int, pieces: Mapping[str, int]
+    job: Job, earlier: Sequence[tuple[UnitGroup, bool]], groups: int, partitions: Mapping[str, int]
 ) -> Phases[None]:
     """Find the spans that earlier documents may have in common with this run."""
-    tasks = [job.task(f"filter-{method}", write_filter, FilteredRuns(runs, method)) for method in pieces]
+    tasks = [
+        job.task(f"filter-{method}", write_filter, FilteredGroups(groups, method))
+        for method in partitions
+    ]
     yield Phase("prepare the search of earlier documents", tasks)
     tasks = [
         job.task(
-            f"earlier-{method}-{run.name}",
+            f"earlier-{method}-{group.name}",
             cut_spans,
-            SpanRun(run, method, job.file.dedup, count, earlier=True, emptied=emptied),
+            SpanGroup(group, method, job.file.dedup, count, earlier=True, emptied=emptied),
         )
-        for method, count in pieces.items()
-        for run, emptied in earlier
+        for method, count in partitions.items()
+        for group, emptied in earlier
     ]
     yield Phase("search earlier documents", tasks)
 
@@ -212,42 +219,42 @@ def _earlier_spans(
 def _windows(
     job: Job,
     method: str,
-    runs: Sequence[UnitRun],
-    earlier: Sequence[tuple[UnitRun, bool]],
-    pieces: int,
+    groups: Sequence[UnitGroup],
+    earlier: Sequence[tuple[UnitGroup, bool]],
+    partitions: int,
 ) -> Phases[int]:
-    """Hash the windows of bytes that may stand more than once; return their pieces."""
-    dedup, firsts = job.file.dedup, tuple(run.first for run in runs)
-    olds = tuple(run.first for run, _ in earlier)
+    """Hash the windows of bytes that may stand more than once; return their partitions."""
+    dedup, firsts = job.file.dedup, tuple(group.first for group in groups)
+    olds = tuple(group.first for group, _ in earlier)
     tasks = [
         job.task(
-            f"shared-{piece:05d}",
+            f"shared-{partition:05d}",
             write_shared,
-            SpanPiece(firsts, method, dedup, piece, method, olds),
+            SpanPartition(firsts, method, dedup, partition, method, olds),
         )
-        for piece in range(pieces)
+        for partition in range(partitions)
     ]
     found = yield Phase("find strings that may be repeated", tasks)
-    count = window_pieces(sum(one.windows for one in read_all(found, SharedRecord).values()))
+    count = window_partitions(sum(one.windows for one in read_all(found, SharedRecord).values()))
     tasks = [
-        job.task(f"windows-{run.name}", cut_windows, WindowRun(run, dedup, pieces, count))
-        for run in runs
+        job.task(f"windows-{group.name}", cut_windows, WindowGroup(group, dedup, partitions, count))
+        for group in groups
     ]
     tasks += [
         job.task(
-            f"windows-earlier-{run.name}",
+            f"windows-earlier-{group.name}",
             cut_windows,
-            WindowRun(run, dedup, pieces, count, earlier=True),
+            WindowGroup(group, dedup, partitions, count, earlier=True),
         )
-        for run, _ in earlier
+        for group, _ in earlier
     ]
     yield Phase("hash strings that may be repeated", tasks)
     return count
 
 
-def _ranges(job: Job, run: UnitRun, pieces: Mapping[str, int]) -> Task:
-    work = CutRun(run, job.file.dedup, job.file.ingest, pieces)
-    return job.task(f"ranges-{run.name}", find_cuts, work)
+def _ranges(job: Job, group: UnitGroup, partitions: Mapping[str, int]) -> Task:
+    work = CutGroup(group, job.file.dedup, job.file.ingest, partitions)
+    return job.task(f"ranges-{group.name}", find_cuts, work)
 
 
 def _amounts(record: CutRecord, _: Records) -> Amounts:
@@ -264,9 +271,9 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
         return
     earlier = tuple(numbered(evidence.scope.earlier))
     units = behind(evidence.units, earlier_documents(evidence.scope.earlier))
-    runs = unit_runs(units)
-    for number in range(len(runs)):
-        texts = CutTexts(number, (*earlier, *units), evidence.scope.file.dedup, ROWS // len(runs))
+    groups = unit_groups(units)
+    for number in range(len(groups)):
+        texts = CutTexts(number, (*earlier, *units), evidence.scope.file.dedup, ROWS // len(groups))
         yield Task(evidence.name, f"texts-{number:05d}", check_cut_texts, texts, "")
 
 
@@ -281,7 +288,7 @@ CUT = Step(
     need=_need,
     work=_work,
     amounts=_amounts,
-    takes=Takes(SELECTING[: SELECTING.index(CUT_NAME)]),
+    takes=Inputs(SELECTING[: SELECTING.index(CUT_NAME)]),
     evidence=_evidence,
     folders=(CUT_NAME,),
     earlier=("ingest", *SELECTING),

@@ -109,7 +109,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
         found = [(listed, f) for f in _documents(workspace, unit, store, table)]
         identities = fixed_bytes(table.column("id"), ID_BYTES)
         if not found:
-            found += [(listed, f) for f in _described(workspace, work.made, store, table)]
+            found += [(listed, f) for f in _description_of(workspace, work.made, store, table)]
             stored = StoredTexts.open(
                 unit, store, identities, begun=load_tokenizer(workspace).begin is not None
             )
@@ -167,7 +167,7 @@ def _wanted(workspace: Workspace, unit: Unit) -> NDArray[np.bytes_]:
     return np.fromiter(names, _BYTES)
 
 
-def _described(
+def _description_of(
     workspace: Workspace, work: TokenizeUnit, store: TokenUnit, table: pa.Table
 ) -> Iterator[Finding]:
     """Documents stand in the groups they hash to, in order, and are described as ingested.
@@ -179,8 +179,8 @@ def _described(
     groups = np.repeat(np.arange(len(store.group_ptr) - 1), np.diff(store.group_ptr))
     strangers = np.flatnonzero(groups != groups_of(workspace, work, identities))
     if len(strangers):
-        held = f"the first is document {identities[strangers[0]].tobytes().hex()}"
-        message = f"{len(strangers):,} documents stand in the group of another shard or split; {held}"
+        first = f"the first is document {identities[strangers[0]].tobytes().hex()}"
+        message = f"{len(strangers):,} documents stand in the group of another shard or split; {first}"
         yield Finding("placement", message)
     orders = (order_of(name, work.seed, copy=COPY) for name in rows_of_bytes(identities))
     if not np.array_equal(table.column("order").to_numpy(), np.fromiter(orders, np.uint64)):

@@ -37,7 +37,7 @@ from pipeline.steps.records import (
 from pipeline.steps.selection import kept_units
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
+from pipeline.steps.step import Amounts, Job, Records, Result, Scope, Step, Work, always
 from pipeline.steps.tokenize.dialogues import sections_in
 from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenize.step import STORE_FACTOR, TOKENIZE, store_need
@@ -202,7 +202,7 @@ def _work(job: Job) -> Work[DecodeRecord]:
         looked=evidence.looked,
         lacking=evidence.lacking,
     )
-    return Whole(record)
+    return Result(record)
 
 
 def _amounts(record: DecodeRecord, records: Records) -> Amounts:

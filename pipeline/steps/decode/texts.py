@@ -40,12 +40,12 @@ from pipeline.steps.units import (
 from stages.chat.template import LEARNED
 from stages.findings import Finding
 from stages.identity import ID_BYTES
-from stages.ragged import Ragged, joined, runs
+from stages.ragged import Ragged, joined, ranges_of
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.markup import MarkupEncoder, Sections
-from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, PieceBytes, Stored, compare_texts
-from stages.tokenizer.texts import Encoded
+from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, PieceBytes, StoredIds, compare_texts
+from stages.tokenizer.texts import TextIds
 
 COLUMNS = ("id", "language", "text_bytes", *SECTIONED_TEXT)
 """What is read of the documents that dedup kept."""
@@ -56,7 +56,7 @@ _WRONG = {
 """What can be wrong of documents, by the name of its finding."""
 
 
-class Returned(StrEnum):
+class RoundTripKind(StrEnum):
     """How a document comes back from its ids."""
 
     TEXT = "text"
@@ -112,18 +112,18 @@ class StoredTexts:
                 wanted = as_names(fixed_bytes(part.column("id"), ID_BYTES))
                 yield part, order[np.searchsorted(self.identities, wanted, sorter=order)]
 
-    def ids(self, numbers: NDArray[np.int64]) -> Stored:
+    def ids(self, numbers: NDArray[np.int64]) -> StoredIds:
         """Return the ids of each section of some documents, without those that frame the document."""
         begins, last = self.store.places[numbers, 0], self.store.places[numbers, 1] - 1
         first = np.minimum(begins + self.begun, last)
         if self.ends is None:
-            return Stored(self.store.ids, first, last)
+            return StoredIds(self.store.ids, first, last)
         own = self.ends.take(numbers)
         stops = np.repeat(begins, np.diff(own.ptr)) + own.values
         stops[own.ptr[1:] - 1] -= 1
         starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])
         starts[own.ptr[:-1]] = first
-        return Stored(self.store.ids, starts, stops)
+        return StoredIds(self.store.ids, starts, stops)
 
     @property
     def sections(self) -> Ragged:
@@ -190,7 +190,7 @@ def _of_existing(
         spelled = encoder.spelled_texts(texts, sections_in(part, texts.strings()))
         verdicts = compare_texts(ids, spelled, encoded, spelling)
         rows = np.flatnonzero(verdicts.reshape(len(numbers), -1).any(axis=1))
-        returned.update({Returned.TEXT.value: len(numbers) - len(rows)})
+        returned.update({RoundTripKind.TEXT.value: len(numbers) - len(rows)})
         for row in rows.tolist():  # those that do not come back as they were, or not plainly so
             (sections,) = sections_of(part.slice(row, 1))
             own = stored.ids(numbers[row : row + 1]).parts()
@@ -210,7 +210,7 @@ def _spelling(workspace: Workspace) -> PieceBytes:
 
 def _come_back(
     encoder: MarkupEncoder, texts: list[str], parts: Sequence[NDArray[np.integer]]
-) -> Returned | None:
+) -> RoundTripKind | None:
     """Say how the sections of a document come back from their ids, or None if those are other ones."""
     plain = Sections(texts, np.zeros(len(texts), np.bool_))
     again = encoder.encode(plain, dtype=parts[0].dtype).parts()
@@ -218,10 +218,10 @@ def _come_back(
         return None
     found = encoder.decoded(plain, parts)
     if found == texts:
-        return Returned.TEXT
+        return RoundTripKind.TEXT
     if found == encoder.normalised(plain):
-        return Returned.NORMALISED
-    return Returned.ENCODED
+        return RoundTripKind.NORMALISED
+    return RoundTripKind.ENCODED
 
 
 _SECTIONS, _LEARNED, _TEXT, _PIECES = "sections", "learned", "text", "pieces"
@@ -267,19 +267,19 @@ def compare_dialogues(
             yield stored.finding(name, np.array(found, np.int64), _SAID[name])
 
 
-_KINDS = (Returned.TEXT, Returned.NORMALISED, Returned.ENCODED)
-_ENCODED = _KINDS.index(Returned.ENCODED)
+_KINDS = (RoundTripKind.TEXT, RoundTripKind.NORMALISED, RoundTripKind.ENCODED)
+_ENCODED = _KINDS.index(RoundTripKind.ENCODED)
 
 
-def _are_same(stored: Stored, encoded: Encoded) -> NDArray[np.bool_]:
+def _are_same(stored: StoredIds, encoded: TextIds) -> NDArray[np.bool_]:
     """Say of which sections the stored ids are those of the text: (S,)."""
     counts = stored.ends - stored.begins
     same: NDArray[np.bool_] = counts == encoded.counts
     chosen = np.flatnonzero(same)
     begins = (encoded.ends - encoded.counts)[chosen]
     differ = (
-        stored.ids[runs(stored.begins[chosen], counts[chosen])]
-        != encoded.ids[runs(begins, counts[chosen])]
+        stored.ids[ranges_of(stored.begins[chosen], counts[chosen])]
+        != encoded.ids[ranges_of(begins, counts[chosen])]
     )
     owner = np.repeat(chosen, counts[chosen])
     same[owner[differ]] = False
@@ -287,7 +287,7 @@ def _are_same(stored: Stored, encoded: Encoded) -> NDArray[np.bool_]:
 
 
 def _sections_come_back(
-    encoder: MarkupEncoder, part: pa.Table, encoded: Encoded, ptr: NDArray[np.int64]
+    encoder: MarkupEncoder, part: pa.Table, encoded: TextIds, ptr: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return how documents come back from their ids, as numbers of `_KINDS`: (N,)."""
     sections = [encoder.spell(ids).tobytes() for ids in encoded.parts()]

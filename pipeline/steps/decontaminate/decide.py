@@ -1,8 +1,8 @@
 """Decide: which documents hold items of evaluation sets, and what is left when those are dropped.
 
 decontaminate/keep/UNIT.npy           the keep mask of a unit
-decontaminate/found/RUN.parquet       the evidence of a run of units
-decontaminate/found/RUN.npy           (K, 3) int64: items, documents that hold each, and documents
+decontaminate/found/GROUP.parquet     the evidence of a group of units
+decontaminate/found/GROUP.npy         (K, 3) int64: items, documents that hold each, and documents
                                       with common phrases of it
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decontaminate.index import open_index, open_items
 from pipeline.steps.decontaminate.search import DOCUMENTS, open_hits
-from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.dedup.unit_groups import UnitGroup
 from pipeline.steps.selection import COUNTED, DECONTAMINATE_NAME, KeptCounts, SelectedRecord, as_kept_by
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_mask, row_groups
 from stages.decontamination.config import Decontamination
@@ -40,35 +40,35 @@ _ROWS = 4_096
 
 
 @dataclass(frozen=True)
-class DecidedRun:
-    """A run of units to be decided about."""
+class DecidedGroup:
+    """A group of units to be decided about."""
 
-    run: UnitRun
+    group: UnitGroup
     """Its units as the step before left them."""
     config: Decontamination
 
 
 class DecidedRecord(SelectedRecord):
-    """What is kept of a run of units."""
+    """What is kept of a group of units."""
 
     rows: int
     """Of evidence."""
 
 
-def found_key(run: str, ending: str) -> str:
-    """Return the key of what was found in a run of units."""
-    return f"decontaminate/found/{run}.{ending}"
+def found_key(group: str, ending: str) -> str:
+    """Return the key of what was found in a group of units."""
+    return f"decontaminate/found/{group}.{ending}"
 
 
-def decide_run(workspace: Workspace, work: DecidedRun) -> DecidedRecord:
-    """Write keep masks and evidence of a run of units."""
-    run, config = work.run, work.config
+def decide_group(workspace: Workspace, work: DecidedGroup) -> DecidedRecord:
+    """Write keep masks and evidence of a group of units."""
+    unit_group, config = work.group, work.config
     judge = _Judge(workspace, config)
-    hits = open_hits(workspace, run.name)
-    counts, rows = KeptCounts(run.units, [REASON]), 0
-    place = workspace.create(found_key(run.name, "parquet"))
+    hits = open_hits(workspace, unit_group.name)
+    counts, rows = KeptCounts(unit_group.units, [REASON]), 0
+    place = workspace.create(found_key(unit_group.name, "parquet"))
     with pq.ParquetWriter(place, CONTAMINATED, compression="zstd") as writer:
-        for unit in run.units:
+        for unit in unit_group.units:
             before, gone = kept_mask(workspace, unit), np.zeros(unit.documents, np.bool_)
             kept = before.copy()
             for group, (first, table) in enumerate(row_groups(workspace, unit, [*COUNTED, "own_id"])):
@@ -80,8 +80,8 @@ def decide_run(workspace: Workspace, work: DecidedRun) -> DecidedRecord:
                 gone[own] = judge.take_dropped(first, table.num_rows)
                 kept[own] &= ~gone[own]
                 counts.count(unit, first, table, kept=kept, gone={REASON: gone}, before=before)
-            write_array(workspace.create(as_kept_by(unit, DECONTAMINATE_NAME).keep), kept)
-    write_array(workspace.create(found_key(run.name, "npy")), judge.items())
+            write_array(workspace.create(as_kept_by(unit, DECONTAMINATE_NAME).keep_mask), kept)
+    write_array(workspace.create(found_key(unit_group.name, "npy")), judge.items())
     return DecidedRecord(flows=counts.flows, languages=counts.languages, rows=rows)
 
 

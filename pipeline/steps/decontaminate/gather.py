@@ -1,4 +1,4 @@
-"""Gather: the evidence of all runs in one table, and what became of each item.
+"""Gather: the evidence of all groups in one table, and what became of each item.
 
 decontaminate/contaminated.parquet    documents that have words in common with items
 decontaminate/items.parquet           the items
@@ -32,10 +32,10 @@ _ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Gathering:
-    """What the runs found, to be put together."""
+class GatherWork:
+    """What the groups found, to be put together."""
 
-    runs: tuple[str, ...]
+    groups: tuple[str, ...]
     config: Decontamination
 
 
@@ -78,12 +78,12 @@ class GatheredRecord(UnitRecord):
     sets: dict[str, SetCounts]
 
 
-def gather(workspace: Workspace, work: Gathering) -> GatheredRecord:
-    """Put the evidence of all runs together, and judge each item."""
+def gather(workspace: Workspace, work: GatherWork) -> GatheredRecord:
+    """Put the evidence of all groups together, and judge each item."""
     items = open_items(workspace)
     found = np.zeros((items.num_rows, 2), np.int64)
-    for run in work.runs:
-        own = np.load(workspace.path(found_key(run, "npy")))
+    for group in work.groups:
+        own = np.load(workspace.path(found_key(group, "npy")))
         np.add.at(found, own[:, 0], own[:, 1:])
     searched = items.column("searched").to_numpy()
     kinds = [ItemVerdict.FOUND, ItemVerdict.COMMON, ItemVerdict.UNUSED, ItemVerdict.CLEAR]
@@ -92,7 +92,7 @@ def gather(workspace: Workspace, work: Gathering) -> GatheredRecord:
     verdicts = pa.DictionaryArray.from_arrays(pa.array(numbers), [str(kind) for kind in kinds])
     judged = judged.append_column("verdict", verdicts.cast(pa.string())).cast(JUDGED_ITEMS)
     pq.write_table(judged, workspace.create(JUDGED), compression="zstd", row_group_size=_ROWS)
-    counts = {one.name: _Counted() for one in work.config.sets}
+    counts = {one.name: _SetEvidence() for one in work.config.sets}
     evidence = _evidence(workspace, work, counts)
     write_tables(workspace.create(EVIDENCE), CONTAMINATED, evidence, rows=_ROWS, size=math.inf)
     names = np.array(items.column("set").to_pylist(), object)
@@ -102,7 +102,7 @@ def gather(workspace: Workspace, work: Gathering) -> GatheredRecord:
 
 
 @dataclass
-class _Counted:
+class _SetEvidence:
     """What the evidence says of a set."""
 
     documents: Counter[str] = field(default_factory=Counter)
@@ -155,11 +155,11 @@ def _sample(row: dict[str, Any]) -> ContaminationSample:
 
 
 def _evidence(
-    workspace: Workspace, work: Gathering, counts: Mapping[str, _Counted]
+    workspace: Workspace, work: GatherWork, counts: Mapping[str, _SetEvidence]
 ) -> Iterator[pa.Table]:
-    """Yield the evidence of each run, some rows at a time, and count it by set."""
-    for run in work.runs:
-        with pq.ParquetFile(workspace.path(found_key(run, "parquet"))) as file:
+    """Yield the evidence of each group, some rows at a time, and count it by set."""
+    for group in work.groups:
+        with pq.ParquetFile(workspace.path(found_key(group, "parquet"))) as file:
             for batch in file.iter_batches(_ROWS, use_threads=False):
                 table = pa.Table.from_batches([batch])
                 for name, counted in counts.items():

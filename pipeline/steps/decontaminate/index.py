@@ -28,7 +28,7 @@ from stages.decontamination.index import (
     passages_of,
 )
 from stages.decontamination.tables import ITEMS
-from stages.decontamination.words import Folding, KnownWords, folding
+from stages.decontamination.words import FoldTables, KnownWords, folding
 from stages.store.arrays import open_array, write_array
 
 FOLDER = "decontaminate/index"
@@ -51,7 +51,7 @@ class IndexRecord(UnitRecord):
 class OpenIndex:
     """The evaluation sets as tasks read them."""
 
-    folding: Folding
+    folding: FoldTables
     index: EvaluationIndex
 
 
@@ -104,7 +104,7 @@ def open_index(workspace: Workspace) -> OpenIndex:
     Raises:
         FormatError: an array is missing or damaged.
     """
-    return workspace.held(FOLDER, lambda: _opened(workspace))
+    return workspace.cached(FOLDER, lambda: _opened(workspace))
 
 
 def _opened(workspace: Workspace) -> OpenIndex:
@@ -115,7 +115,7 @@ def _opened(workspace: Workspace) -> OpenIndex:
     grams = Grams(stream, at, lengths, table, np.unique(lengths))
     own = ("ptr", "item", "usable", "place_ptr", "places")
     passages = Passages(*(read[f"passages-{name}"] for name in own))
-    folded = Folding(*(read[f"folding-{name}"] for name in ("single", "several", "kinds")))
+    folded = FoldTables(*(read[f"folding-{name}"] for name in ("single", "several", "kinds")))
     return OpenIndex(folded, EvaluationIndex(words, grams, passages))
 
 

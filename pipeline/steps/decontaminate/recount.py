@@ -63,7 +63,7 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
 
 def _items(workspace: Workspace) -> "_Items":
     """Return the words of the items; a worker opens them once."""
-    return workspace.held(_Items.__name__, lambda: _Items(workspace))
+    return workspace.cached(_Items.__name__, lambda: _Items(workspace))
 
 
 class _Items:

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Where
-from pipeline.run_file.fingerprints import Some
-from pipeline.steps.decontaminate.decide import REASON, DecidedRecord, DecidedRun, decide_run
-from pipeline.steps.decontaminate.gather import GatheredRecord, Gathering, SetCounts, gather
+from pipeline.engine.tasks import Phase, TaskPlace
+from pipeline.run_file.fingerprints import SomeSettings
+from pipeline.steps.decontaminate.decide import REASON, DecidedGroup, DecidedRecord, decide_group
+from pipeline.steps.decontaminate.gather import GatheredRecord, GatherWork, SetCounts, gather
 from pipeline.steps.decontaminate.index import IndexRecord, make_index
 from pipeline.steps.decontaminate.recount import recount_unit
-from pipeline.steps.decontaminate.search import SearchedRun, count_documents, search_run
-from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.decontaminate.search import SearchedGroup, count_documents, search_group
 from pipeline.steps.dedup.step import DEDUP, text_need
+from pipeline.steps.dedup.unit_groups import unit_groups
 from pipeline.steps.earlier_runs import numbered, require_found
 from pipeline.steps.records import read_all
 from pipeline.steps.selection import (
@@ -23,13 +23,13 @@ from pipeline.steps.selection import (
 )
 from pipeline.steps.step import (
     Amounts,
+    Inputs,
     Job,
     Records,
+    Result,
     RowsOf,
     Scope,
     Step,
-    Takes,
-    Whole,
     Work,
     always,
 )
@@ -64,10 +64,10 @@ def _config(scope: Scope) -> Decontamination:
 def _settings(scope: Scope) -> Mapping[str, object]:
     config = _config(scope)
     sets = {
-        f"{number:03d}": Some(one, set(EvaluationSet.model_fields) - _UNDECIDED)
+        f"{number:03d}": SomeSettings(one, set(EvaluationSet.model_fields) - _UNDECIDED)
         for number, one in enumerate(config.sets)
     }
-    rule = Some(config, set(Decontamination.model_fields) - {"sets"})
+    rule = SomeSettings(config, set(Decontamination.model_fields) - {"sets"})
     return {"decontamination": rule, "sets": sets, "unicode": unicode_version()}
 
 
@@ -80,21 +80,23 @@ def _need(scope: Scope) -> Need:
 def _work(job: Job) -> Work[DecontaminateRecord]:
     config = _config(job.scope)
     units = kept_units(job, after=DEDUP.name)
-    runs = unit_runs(units)
-    names = tuple(run.name for run in runs)
+    groups = unit_groups(units)
+    names = tuple(group.name for group in groups)
     made = yield Phase("read the evaluation sets", [job.task("index", make_index, config)])
     index = made["index"].read(IndexRecord)
     require_found(job.scope.earlier)
-    searched = [SearchedRun(run, earlier=True) for run in unit_runs(numbered(job.scope.earlier))]
-    searched += [SearchedRun(run) for run in runs]
-    tasks = [job.task(f"search-{one.name}", search_run, one) for one in searched]
+    searched = [SearchedGroup(group, earlier=True) for group in unit_groups(numbered(job.scope.earlier))]
+    searched += [SearchedGroup(group) for group in groups]
+    tasks = [job.task(f"search-{one.name}", search_group, one) for one in searched]
     yield Phase("search for evaluation sets", tasks)
     every = tuple(one.name for one in searched)
     yield Phase("count documents", [job.task("count", count_documents, every)])
-    tasks = [job.task(f"decide-{run.name}", decide_run, DecidedRun(run, config)) for run in runs]
+    tasks = [
+        job.task(f"decide-{group.name}", decide_group, DecidedGroup(group, config)) for group in groups
+    ]
     decided = yield Phase("decide what is contaminated", tasks)
-    task = job.task("gather", gather, Gathering(names, config))
-    gathered = yield Phase("gather what was found", [task], Where.WORKERS)
+    task = job.task("gather", gather, GatherWork(names, config))
+    gathered = yield Phase("gather what was found", [task], TaskPlace.WORKERS)
     sets = gathered["gather"].read(GatheredRecord).sets
     counts = KeptCounts(units)
     counts.include(read_all(decided, DecidedRecord).values())
@@ -113,7 +115,7 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
         ngrams=index.ngrams,
         warnings=(*_warnings(index, sets), *losses(sets, total.input.documents)),
     )
-    return Whole(record, counts.flows)
+    return Result(record, counts.flows)
 
 
 def _warnings(index: IndexRecord, sets: Mapping[str, SetCounts]) -> Iterator[str]:
@@ -159,13 +161,13 @@ DECONTAMINATE = Step(
     work=_work,
     applies=lambda scope: scope.file.decontamination is not None,
     amounts=_amounts,
-    takes=Takes((DEDUP.name,)),
+    takes=Inputs((DEDUP.name,)),
     evidence=lambda evidence: recounts_of_kept(evidence, recount_unit),
     folders=(DECONTAMINATE_NAME,),
     earlier=("ingest", "dedup"),
     whole=(count_documents, gather),
     outside=(make_index,),
-    sampled=(search_run,),
-    listed={decide_run: RowsOf(".parquet")},
+    sampled=(search_group,),
+    listed={decide_group: RowsOf(".parquet")},
     unread=("decontaminate/hits/", "decontaminate/found/", "decontaminate/index/"),
 )

@@ -40,7 +40,7 @@ _BLOCK = 1 << 20
 """Documents that are looked at together."""
 _GONE = np.uint64(1)
 """The last bit of half a name, in place of which stands whether the document is removed."""
-_HELD = 1 << 24
+_BUFFER_CHARACTERS = 1 << 24
 """Characters of texts that are held while clusters are described: 64 MiB at the most."""
 _PLACED = ["path", "position", "text"]
 _PLACE = 300
@@ -116,7 +116,7 @@ def describe_largest(workspace: Workspace, units: tuple[Unit, ...]) -> LargestRe
     wanted = {one.id for one in found}
     wanted |= {name for one in found for gone in one.least_alike for name in (gone.id, gone.kept_id)}
     texts = _Texts(workspace, units, _numbers(workspace.path(_CLUSTERS), wanted))
-    return LargestRecord(clusters=tuple(_described(one, texts) for one in found))
+    return LargestRecord(clusters=tuple(_description_of(one, texts) for one in found))
 
 
 def _largest_names(path: Path, scratch: Path) -> NDArray[np.uint64]:
@@ -193,13 +193,13 @@ def _add_removals(path: Path, clusters: Mapping[str, _Cluster]) -> None:
             ordered = own.take(pa.array(alike))
             for name in pc.unique(own.column("cluster")).to_pylist():
                 least = ordered.filter(pc.equal(ordered.column("cluster"), name)).slice(0, _LEAST_ALIKE)
-                held = clusters[name].least_alike
-                held += [
+                least_alike = clusters[name].least_alike
+                least_alike += [
                     _Removal(row["similarity"], row["id"], row["kept_id"], row["method"])
                     for row in least.to_pylist()
                 ]
-                held.sort(key=_alike)  # stable: earlier blocks first
-                del held[_LEAST_ALIKE:]
+                least_alike.sort(key=_alike)  # stable: earlier blocks first
+                del least_alike[_LEAST_ALIKE:]
 
 
 def _alike(removal: _Removal) -> float:
@@ -222,8 +222,8 @@ def _numbers(path: Path, names: set[str]) -> dict[str, int]:
 class _Texts:
     """Places and texts of a few documents.
 
-    Each row group is read once, in order, and texts are held up to `_HELD` characters together. What
-    is not held is read when it is asked for.
+    Each row group is read once, in order, and texts are held up to `_BUFFER_CHARACTERS` characters
+    together. What is not held is read when it is asked for.
 
     Args:
         workspace: where the units are.
@@ -234,19 +234,19 @@ class _Texts:
     def __init__(self, workspace: Workspace, units: Sequence[Unit], numbers: Mapping[str, int]) -> None:
         self._workspace, self._units, self._numbers = workspace, units, numbers
         self._firsts = np.array([unit.first for unit in units])
-        self._held: dict[str, tuple[str, str]] = {}
-        left = _HELD
+        self._texts: dict[str, tuple[str, str]] = {}
+        left = _BUFFER_CHARACTERS
         for name, found in self._read(sorted(numbers, key=lambda name: numbers[name])):
             left -= len(found[1])
             if left >= 0:
-                self._held[name] = found
+                self._texts[name] = found
 
     def find(self, name: str) -> tuple[str, str] | None:
         """Return the place and the text of a document of this run."""
         if name not in self._numbers:
             return None
-        if name in self._held:
-            return self._held[name]
+        if name in self._texts:
+            return self._texts[name]
         return next((found for _, found in self._read([name])), None)
 
     def _read(self, names: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -279,7 +279,7 @@ def _place(source: str, path: str, position: int) -> str:
     return f"{source}: {path}, {where}"[-_PLACE:]
 
 
-def _described(cluster: _Cluster, texts: _Texts) -> LargeCluster:
+def _description_of(cluster: _Cluster, texts: _Texts) -> LargeCluster:
     return LargeCluster(
         id=cluster.id,
         documents=cluster.documents,
@@ -291,17 +291,17 @@ def _described(cluster: _Cluster, texts: _Texts) -> LargeCluster:
 
 def _shown(cluster: _Cluster, texts: _Texts) -> Iterator[ClusterDocument]:
     """Yield the first document of a cluster, and the least alike ones after those kept for them."""
-    told = set[str]()
+    listed = set[str]()
     for name in (cluster.id, *(gone.kept_id for gone in cluster.least_alike)):
-        if (found := texts.find(name)) is not None and name not in told:
-            told.add(name)
+        if (found := texts.find(name)) is not None and name not in listed:
+            listed.add(name)
             excerpt = excerpt_of(found[1], _least_like(cluster, name, texts))
             yield ClusterDocument(id=name, place=found[0], kept=True, excerpt=excerpt)
         for gone in cluster.least_alike:
-            own = texts.find(gone.id) if gone.kept_id == name and gone.id not in told else None
+            own = texts.find(gone.id) if gone.kept_id == name and gone.id not in listed else None
             if own is None:
                 continue
-            told.add(gone.id)
+            listed.add(gone.id)
             yield ClusterDocument(
                 id=gone.id,
                 place=own[0],

@@ -20,7 +20,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.earlier_runs import (
     KEPT_RUN,
     EarlierRun,
-    InOrder,
+    OrderedRows,
     clusters_before,
     removed_before,
 )
@@ -87,8 +87,8 @@ def _earlier_names(
     first = 0
     for run in runs:
         own = wanted[first : first + run.documents]
-        removed = InOrder(removed_before(workspace, run, _KEPT, wanted=own))
-        clusters = InOrder(clusters_before(workspace, run, own))
+        removed = OrderedRows(removed_before(workspace, run, _KEPT, wanted=own))
+        clusters = OrderedRows(clusters_before(workspace, run, own))
         for unit in run.units:
             members = np.flatnonzero(own[unit.first : unit.last]) + unit.first
             if len(members):
@@ -102,7 +102,7 @@ def _of_unit(
     run: EarlierRun,
     unit: Unit,
     members: NDArray[np.int64],
-    rows: tuple[InOrder, InOrder],
+    rows: tuple[OrderedRows, OrderedRows],
 ) -> _EarlierNames:
     """Return the names of some documents of a unit.
 

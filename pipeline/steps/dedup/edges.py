@@ -1,18 +1,18 @@
 """Edges: verified pairs of similar texts, in the one format that all methods write and resolve reads.
 
-    FOLDER/RUN/edges.npy        (E, 2) int64: ranks of the better and the worse document
-    FOLDER/RUN/similarity.npy   (E,) float64
-    FOLDER/RUN/ranges.npy       (B, R + 1) int64: of each of B batches, where the edges begin whose worse
+    FOLDER/GROUP/edges.npy      (E, 2) int64: ranks of the better and the worse document
+    FOLDER/GROUP/similarity.npy  (E,) float64
+    FOLDER/GROUP/ranges.npy     (B, R + 1) int64: of each of B batches, where the edges begin whose worse
                                 document's rank lies in each of R ranges; the last one is where it ends
 
-Within a batch edges ascend by worse, then by better. A range reaches from the number of a run's first
+Within a batch edges ascend by worse, then by better. A range reaches from the number of a group's first
 document to that of the next, taken as ranks. Where ranks are numbers, and the worse document of each
-edge is one of the run's own, ascending, there is no ranges.npy.
+edge is one of the group's own, ascending, there is no ranges.npy.
 
-Expand: candidate pairs of a range of documents, from the files of many pieces of keys.
+Expand: candidate pairs of a range of documents, from the files of many partitions of keys.
 
-A piece names for each document a slice of its bucket's best-ranked ones; pairs are written out for a
-batch of documents at a time, where those of all pieces are merged.
+A partition names for each document a slice of its bucket's best-ranked ones; pairs are written out for a
+batch of documents at a time, where those of all partitions are merged.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,13 +42,13 @@ class FoundEdges:
     method: str
     """Its name in the evidence."""
     folder: str
-    """Of its edges by run; of its repeats by piece, if it compares values."""
+    """Of its edges by group; of its repeats by partition, if it compares values."""
     equal: bool = False
     """Whether it compares values, and not texts."""
     compared: int = 0
     """Pairs whose similarity was computed."""
     parts: int | None = None
-    """Folders of edges; as many as runs by default."""
+    """Folders of edges; as many as groups by default."""
 
 
 def ranks_of(workspace: Workspace, ranked: bool) -> Ranks:  # noqa: FBT001 - what each payload says
@@ -61,11 +61,11 @@ def ranks_of(workspace: Workspace, ranked: bool) -> Ranks:  # noqa: FBT001 - wha
 
 
 class EdgeWriter:
-    """Writes the edges of one run.
+    """Writes the edges of one group.
 
     Args:
-        folder: of the run.
-        firsts: the number of the first document of each run.
+        folder: of the group.
+        firsts: the number of the first document of each group.
         ranks: of all documents.
         own: whether all edges have documents of this run as their worse ones and come ascending; it
             matters if ranks are numbers.
@@ -119,7 +119,7 @@ class EdgeWriter:
 
 
 def read_edges(
-    workspace: Workspace, found: Sequence[FoundEdges], number: int, *, runs: int, ranks: Ranks
+    workspace: Workspace, found: Sequence[FoundEdges], number: int, *, groups: int, ranks: Ranks
 ) -> Edges:
     """Return the edges of all methods whose worse document has a rank of one range.
 
@@ -127,13 +127,13 @@ def read_edges(
         workspace: where they are.
         found: of all methods; those that compare values have no edges.
         number: of the range.
-        runs: how many there are.
+        groups: how many there are.
         ranks: of all documents.
     """
     edges, similarities, methods = [np.empty((0, 2), np.int64)], [np.empty(0)], [np.empty(0, np.uint8)]
     for method, one in enumerate(found):
-        for run in () if one.equal else range(runs if one.parts is None else one.parts):
-            for part, similarity in _slices(workspace.path(f"{one.folder}/{run:05d}"), run, number):
+        for group in () if one.equal else range(groups if one.parts is None else one.parts):
+            for part, similarity in _slices(workspace.path(f"{one.folder}/{group:05d}"), group, number):
                 edges.append(part)
                 similarities.append(similarity)
                 methods.append(np.full(len(part), method, np.uint8))
@@ -145,10 +145,12 @@ def read_edges(
     return Edges(better, worse, similarity[order], method_of[order])
 
 
-def _slices(folder: Path, run: int, number: int) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Return what a run's files hold of one range."""
+def _slices(
+    folder: Path, group: int, number: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Return what a group's files hold of one range."""
     ranged = (folder / "ranges.npy").exists()
-    if not ranged and run != number:
+    if not ranged and group != number:
         return []
     edges: Any = open_array(folder / "edges.npy", dtype="<i8")
     similarity: Any = open_array(folder / SIMILARITIES, dtype="<f8")
@@ -160,23 +162,23 @@ def _slices(folder: Path, run: int, number: int) -> list[tuple[NDArray[np.int64]
 
 
 BATCH_PAIRS = 1 << 20
-"""Candidate pairs, repeated over pieces, that are expanded together (8 bytes each, and copies)."""
+"""Candidate pairs, repeated over partitions, that are expanded together (8 bytes each, and copies)."""
 BATCH_DOCUMENTS = 1 << 14
 """Documents whose candidates are looked up together, unless these are too many."""
 MAX_HEADS = 1 << 22
 """Candidates that are looked up together (8 bytes each, twice while they are joined)."""
-OPEN_PIECES = 256
-"""Pieces of bands that a task keeps open: all of 18 million documents'."""
+OPEN_PARTITIONS = 256
+"""Partitions of bands that a task keeps open: all of 18 million documents'."""
 
 MergePairs = Callable[[Iterable[NDArray[np.uint64]]], NDArray[np.uint64]]
-_Piece = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Members (M, 3) and heads (H,) of a piece."""
+_Partition = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Members (M, 3) and heads (H,) of a partition."""
 _PAIR_BITS = 64
 
 
 @dataclass(frozen=True)
 class _Members:
-    """The candidates of some documents in all pieces, without writing out a pair."""
+    """The candidates of some documents in all partitions, without writing out a pair."""
 
     document: NDArray[np.int64]
     """(M,) the worse document."""
@@ -251,7 +253,7 @@ def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def expanded(
     workspace: Workspace,
-    pieces: Sequence[str],
+    partitions: Sequence[str],
     first: int,
     last: int,
     *,
@@ -263,20 +265,20 @@ def expanded(
     Those of one document may be too many to be held before they are merged, so they come in parts.
 
     Args:
-        workspace: where the pieces are.
-        pieces: their folders, each with members.npy and heads.npy.
+        workspace: where the partitions are.
+        partitions: their folders, each with members.npy and heads.npy.
         first: number of the first document.
         last: number after the last one.
         code: how pairs are written.
-        merge: makes the pairs of some documents, in parts and repeated over pieces, ascending and
+        merge: makes the pairs of some documents, in parts and repeated over partitions, ascending and
             distinct.
     """
-    opened = lru_cache(OPEN_PIECES)(partial(_open_piece, workspace))
+    opened = lru_cache(OPEN_PARTITIONS)(partial(_open_partition, workspace))
     starts = range(first, last, BATCH_DOCUMENTS)
     ranges = [(start, min(start + BATCH_DOCUMENTS, last)) for start in reversed(starts)]
     while ranges:
         low, high = ranges.pop()
-        parts = _parts(map(opened, pieces), low, high)
+        parts = _parts(map(opened, partitions), low, high)
         if high - low > 1 and sum(int(part[:, 2].sum()) for part, _ in parts) > MAX_HEADS:
             middle = (low + high) // 2
             ranges += [(middle, high), (low, middle)]
@@ -289,8 +291,8 @@ def expanded(
                 yield pairs
 
 
-def _cut_parts(parts: Sequence[_Piece]) -> Iterator[_Piece]:
-    """Cut the members of each piece so that they have at most `BATCH_PAIRS` pairs, or are one."""
+def _cut_parts(parts: Sequence[_Partition]) -> Iterator[_Partition]:
+    """Cut the members of each partition so that they have at most `BATCH_PAIRS` pairs, or are one."""
     for members, heads in parts:
         for low, high in _cuts(members[:, 2]):
             yield members[low:high], heads
@@ -318,17 +320,17 @@ def _cuts(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _open_piece(workspace: Workspace, piece: str) -> _Piece:
-    """Return the members and the heads of one piece, mapped."""
-    folder = workspace.path(piece)
+def _open_partition(workspace: Workspace, partition: str) -> _Partition:
+    """Return the members and the heads of one partition, mapped."""
+    folder = workspace.path(partition)
     members, heads = (open_array(folder / name, dtype="<i8") for name in ("members.npy", "heads.npy"))
-    return cast("_Piece", (members, heads))
+    return cast("_Partition", (members, heads))
 
 
-def _parts(pieces: Iterator[_Piece], first: int, last: int) -> list[_Piece]:
-    """Return the members among documents [first, last) of each piece, if any, and the piece's heads."""
+def _parts(partitions: Iterator[_Partition], first: int, last: int) -> list[_Partition]:
+    """Return the members among documents [first, last) of each partition that has any, and its heads."""
     parts = []
-    for members, heads in pieces:
+    for members, heads in partitions:
         low, high = np.searchsorted(members[:, 0], (first, last))
         compared = members[low:high]
         compared = compared[compared[:, 2] > 0]
@@ -337,8 +339,8 @@ def _parts(pieces: Iterator[_Piece], first: int, last: int) -> list[_Piece]:
     return parts
 
 
-def _members(parts: Sequence[_Piece]) -> _Members:
-    """Join the members of some pieces, with those heads alone that they need."""
+def _members(parts: Sequence[_Partition]) -> _Members:
+    """Join the members of some partitions, with those heads alone that they need."""
     members, heads, offset = [], [], 0
     for compared, of_all in parts:
         part, needed = _with_heads(compared, of_all)
@@ -350,7 +352,7 @@ def _members(parts: Sequence[_Piece]) -> _Members:
     return _Members(joined[:, 0], joined[:, 1], joined[:, 2], np.concatenate(heads))
 
 
-def _with_heads(members: NDArray[np.int64], heads: NDArray[np.int64]) -> _Piece:
+def _with_heads(members: NDArray[np.int64], heads: NDArray[np.int64]) -> _Partition:
     """Return members that refer to a copy of those heads alone that they need, and that copy."""
     starts, bucket = np.unique(members[:, 1], return_inverse=True)
     sizes = np.zeros(len(starts), np.int64)

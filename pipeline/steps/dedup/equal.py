@@ -1,7 +1,7 @@
 """Equal: documents that have the same text, or the same value of a field, found by 128-bit digests.
 
-    digests   runs of units  -> the digests of each, cut into pieces of their range
-    repeats   pieces         -> repeats, each with the best-ranked document of the same value
+    digests   groups of units  -> the digests of each, cut into partitions of their range
+    repeats   partitions     -> repeats, each with the best-ranked document of the same value
 
 Texts are value -1, the fields of `dedup.url` and `dedup.keys` are numbered from 0. A source that is
 deduplicated within itself has digests of its own, and one that is not has none.
@@ -19,55 +19,57 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Phase, Phases, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.edges import FoundEdges, ranks_of
-from pipeline.steps.dedup.method import TEXT, Corpus, Method, PieceWork, RunWork
-from pipeline.steps.dedup.runs import UnitRun, by_piece, in_blocks
+from pipeline.steps.dedup.method import TEXT, Corpus, GroupWork, Method, PartitionWork
+from pipeline.steps.dedup.unit_groups import UnitGroup, by_partition, in_blocks
 from pipeline.steps.earlier_runs import BY_KEY, URL, removed_for_values
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import Unit, digest_halves, kept_mask
 from stages.dedup.exact import DigestBlock, ranked_duplicates, stream_duplicates
 from stages.dedup.keys import salted
-from stages.dedup.lsh import piece_of
+from stages.dedup.lsh import partition_of
 from stages.store.arrays import array_writer, open_array, write_array
 
 WITHIN = "within"
 
 
 class ExactRecord(UnitRecord):
-    """What was found in a piece of the digests."""
+    """What was found in a partition of the digests."""
 
     repeats: int
 
 
-def digests_key(run: int, value: int = TEXT) -> str:
-    """Return the folder of a run's digests by piece."""
-    return f"dedup/digests/{run:05d}" if value == TEXT else f"dedup/keyed/{value:02d}-digests/{run:05d}"
+def digests_key(group: int, value: int = TEXT) -> str:
+    """Return the folder of a group's digests by partition."""
+    return (
+        f"dedup/digests/{group:05d}" if value == TEXT else f"dedup/keyed/{value:02d}-digests/{group:05d}"
+    )
 
 
 def repeats_folder(value: int = TEXT) -> str:
-    """Return the folder of all pieces' repeats."""
+    """Return the folder of all partitions' repeats."""
     return "dedup/exact" if value == TEXT else f"dedup/keyed/{value:02d}-repeats"
 
 
-def exact_key(piece: int, value: int = TEXT) -> str:
-    """Return the key of a piece's repeats."""
-    return f"{repeats_folder(value)}/{piece:05d}.npy"
+def exact_key(partition: int, value: int = TEXT) -> str:
+    """Return the key of a partition's repeats."""
+    return f"{repeats_folder(value)}/{partition:05d}.npy"
 
 
-def cut_digests(workspace: Workspace, work: RunWork) -> UnitRecord:
-    """Order a run's digests by piece: digests (N, 2), documents (N,) and where each piece begins."""
-    parts = [_digests(workspace, work, unit) for unit in work.run.units]
+def cut_digests(workspace: Workspace, work: GroupWork) -> UnitRecord:
+    """Order a group's digests by partition: digests (N, 2), documents (N,) and where each one begins."""
+    parts = [_digests(workspace, work, unit) for unit in work.group.units]
     halves = np.concatenate([halves for halves, _ in parts])
-    documents = np.concatenate([documents for _, documents in parts]) - work.run.first
-    order, ptr = by_piece(halves[:, 0], work.corpus.pieces)
-    folder = workspace.create(digests_key(work.run.number, work.part))
+    documents = np.concatenate([documents for _, documents in parts]) - work.group.first
+    order, ptr = by_partition(halves[:, 0], work.corpus.partitions)
+    folder = workspace.create(digests_key(work.group.number, work.part))
     write_array(folder / "digests.npy", halves[order])
     write_array(folder / "documents.npy", documents[order].astype("<u4"))
     write_array(folder / "ptr.npy", ptr)
     return UnitRecord()
 
 
-def _digests(workspace: Workspace, work: RunWork, unit: Unit) -> DigestBlock:
+def _digests(workspace: Workspace, work: GroupWork, unit: Unit) -> DigestBlock:
     """Return the digests of the documents of a unit that take part, and their numbers."""
     rule = work.corpus.rules.get(unit.source, True)
     documents = np.arange(unit.first, unit.last)
@@ -86,23 +88,23 @@ def _digests(workspace: Workspace, work: RunWork, unit: Unit) -> DigestBlock:
     return (salted(halves, unit.source) if rule == WITHIN else halves), documents
 
 
-def find_exact(workspace: Workspace, piece: PieceWork) -> ExactRecord:
-    """Find the repeats among the documents whose digest lies in one piece of the range."""
+def find_exact(workspace: Workspace, partition: PartitionWork) -> ExactRecord:
+    """Find the repeats among the documents whose digest lies in one partition of the range."""
 
     def blocks() -> Iterator[DigestBlock]:
         def parts() -> Iterator[DigestBlock]:
-            for run, first in enumerate(piece.corpus.firsts):
-                folder = workspace.path(digests_key(run, piece.part))
-                low, high = _open(folder / "ptr.npy")[piece.number : piece.number + 2]
+            for group, first in enumerate(partition.corpus.firsts):
+                folder = workspace.path(digests_key(group, partition.part))
+                low, high = _open(folder / "ptr.npy")[partition.number : partition.number + 2]
                 documents = _open(folder / "documents.npy")[low:high] + np.int64(first)
                 yield _open(folder / "digests.npy")[low:high], documents
 
         return in_blocks(parts())
 
-    ranks = ranks_of(workspace, piece.corpus.ranked)
+    ranks = ranks_of(workspace, partition.corpus.ranked)
     found = stream_duplicates(blocks) if ranks.canonical else ranked_duplicates(blocks, ranks.of)
     repeats = 0
-    place = workspace.create(exact_key(piece.number, piece.part))
+    place = workspace.create(exact_key(partition.number, partition.part))
     with array_writer(place, dtype="<i8", shape=(2,)) as append:
         for pairs in found:
             append(pairs)
@@ -111,56 +113,58 @@ def find_exact(workspace: Workspace, piece: PieceWork) -> ExactRecord:
 
 
 def equal_texts(
-    workspace: Workspace, units: Sequence[Unit], *, pieces: int
+    workspace: Workspace, units: Sequence[Unit], *, partitions: int
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the repeats of all texts, each with the first of it, where no phase has looked for them all.
 
     What is not removed belongs to one side of the split with its equal texts still.
     """
 
-    def blocks(piece: int) -> Iterator[DigestBlock]:
+    def blocks(partition: int) -> Iterator[DigestBlock]:
         def parts() -> Iterator[DigestBlock]:
             for unit in units:
                 halves = digest_halves(workspace, unit)
-                chosen = np.flatnonzero(piece_of(halves[:, 0], pieces=pieces) == piece)
+                chosen = np.flatnonzero(partition_of(halves[:, 0], partitions=partitions) == partition)
                 yield halves[chosen], chosen + np.int64(unit.first)
 
         return in_blocks(parts())
 
-    for piece in range(pieces):
-        yield from stream_duplicates(partial(blocks, piece))
+    for partition in range(partitions):
+        yield from stream_duplicates(partial(blocks, partition))
 
 
-def repeats_of(workspace: Workspace, first: int, last: int, *, pieces: int) -> NDArray[np.int64]:
+def repeats_of(workspace: Workspace, first: int, last: int, *, partitions: int) -> NDArray[np.int64]:
     """Return the repeats of texts among documents [first, last), each with the first of its text.
 
     Returns:
         (D, 2) int64, ascending.
     """
     found = [np.empty((0, 2), np.int64)]
-    for piece in range(pieces):
-        pairs = _open(workspace.path(exact_key(piece)))
+    for partition in range(partitions):
+        pairs = _open(workspace.path(exact_key(partition)))
         low, high = np.searchsorted(pairs[:, 0], (first, last))
         found.append(pairs[low:high])
     repeats = np.concatenate(found)
     return repeats[np.argsort(repeats[:, 0], kind="stable")]
 
 
-def compared_documents(workspace: Workspace, work: RunWork) -> NDArray[np.int64]:
-    """Return the documents of a run whose texts are compared: (N,), the run's first being 0.
+def compared_documents(workspace: Workspace, work: GroupWork) -> NDArray[np.int64]:
+    """Return the documents of a group whose texts are compared: (N,), the group's first being 0.
 
     Repeats of a text are decided with the first of it; a source without deduplication has none.
     """
-    run, corpus = work.run, work.corpus
-    fresh = np.ones(run.last - run.first, np.bool_)
-    repeats = repeats_of(workspace, run.first, run.last, pieces=corpus.pieces)[:, 0] - run.first
-    if any(unit.folder for unit in run.units):  # of two earlier runs each may have kept the same text
-        kept = np.concatenate([kept_mask(workspace, unit) for unit in run.units])
+    group, corpus = work.group, work.corpus
+    fresh = np.ones(group.last - group.first, np.bool_)
+    repeats = (
+        repeats_of(workspace, group.first, group.last, partitions=corpus.partitions)[:, 0] - group.first
+    )
+    if any(unit.folder for unit in group.units):  # of two earlier runs each may have kept the same text
+        kept = np.concatenate([kept_mask(workspace, unit) for unit in group.units])
         repeats = repeats[~kept[repeats]]
     fresh[repeats] = False
-    for unit in run.units:
+    for unit in group.units:
         if corpus.rules.get(unit.source, True) is False:
-            fresh[unit.first - run.first : unit.last - run.first] = False
+            fresh[unit.first - group.first : unit.last - group.first] = False
     return np.flatnonzero(fresh)
 
 
@@ -179,29 +183,33 @@ def value_names(file: RunFile) -> tuple[str, ...]:
     return (*((URL,) if file.dedup.url is not None else ()), *keys)
 
 
-def _find_texts(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
-    yield from _find(job, [RunWork(corpus, run) for run in runs], "digests", "exact", "exact duplicates")
+def _find_texts(job: Job, corpus: Corpus, groups: Sequence[UnitGroup]) -> Phases[tuple[FoundEdges, ...]]:
+    yield from _find(
+        job, [GroupWork(corpus, group) for group in groups], "digests", "exact", "exact duplicates"
+    )
     return (FoundEdges(EXACT, repeats_folder(), equal=True),)
 
 
-def _find_values(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
+def _find_values(
+    job: Job, corpus: Corpus, groups: Sequence[UnitGroup]
+) -> Phases[tuple[FoundEdges, ...]]:
     found = []
     for value, name in enumerate(value_names(job.file)):
         sort = f"{name} {value}" if value else name
-        works = [RunWork(corpus, run, value) for run in runs]
+        works = [GroupWork(corpus, group, value) for group in groups]
         yield from _find(job, works, f"value-{value:02d}", f"repeats-{value:02d}", sort)
         found.append(FoundEdges(name, repeats_folder(value), equal=True))
     return tuple(found)
 
 
 def _find(
-    job: Job, works: Sequence[RunWork], cut_name: str, found_name: str, title: str
+    job: Job, works: Sequence[GroupWork], cut_name: str, found_name: str, title: str
 ) -> Phases[None]:
-    tasks = [job.task(f"{cut_name}-{one.run.name}", cut_digests, one) for one in works]
+    tasks = [job.task(f"{cut_name}-{one.group.name}", cut_digests, one) for one in works]
     yield Phase("sort digests", tasks)
     corpus, part = works[0].corpus, works[0].part
-    pieces = [PieceWork(corpus, number, part) for number in range(corpus.pieces)]
-    tasks = [job.task(f"{found_name}-{one.number:05d}", find_exact, one) for one in pieces]
+    partitions = [PartitionWork(corpus, number, part) for number in range(corpus.partitions)]
+    tasks = [job.task(f"{found_name}-{one.number:05d}", find_exact, one) for one in partitions]
     yield Phase(f"find {title}", tasks)
 
 

@@ -1,12 +1,12 @@
 """Hashing: the sets of shingles of all documents that share a bucket, each computed once.
 
-    dedup/shingles/RUN/index.npy    (2, C + 1) int64: the candidates of a run of units, ascending, the
-                                    run's first document being 0, and the number of its documents;
+    dedup/shingles/GROUP/index.npy  (2, C + 1) int64: the candidates of a group of units, ascending, the
+                                    group's first document being 0, and the number of its documents;
                                     where the shingles of each begin, and where the last ones end
-    dedup/shingles/RUN/values.npy   (V,) uint64: shingles, ascending and distinct in each candidate
+    dedup/shingles/GROUP/values.npy  (V,) uint64: shingles, ascending and distinct in each candidate
 
-A document is compared with documents of any run. Reading the texts of all runs for each run would cost
-the square of the corpus.
+A document is compared with documents of any group. Reading the texts of all groups for each group would
+cost the square of the corpus.
 
 Pairs: dedup's candidate pairs, verified by exact Jaccard similarity.
 
@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.dedup.band_keys import band_key
 from pipeline.steps.dedup.edges import (
     BATCH_PAIRS,
     EdgeWriter,
@@ -34,12 +35,11 @@ from pipeline.steps.dedup.edges import (
     expanded,
     ranks_of,
 )
-from pipeline.steps.dedup.method import RunWork
-from pipeline.steps.dedup.pieces import band_key
+from pipeline.steps.dedup.method import GroupWork
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.columns import utf8_of
-from stages.dedup.compared import compared_sets
+from stages.dedup.compared_texts import compared_sets
 from stages.dedup.jaccard import similarities
 from stages.dedup.shingle_sets import ShingleSets
 from stages.store.arrays import array_writer, open_array, write_array
@@ -48,7 +48,7 @@ INDEX = "index.npy"
 
 
 class HashingRecord(UnitRecord):
-    """What was hashed of a run of units."""
+    """What was hashed of a group of units."""
 
     candidates: int
     shingles: int
@@ -56,10 +56,10 @@ class HashingRecord(UnitRecord):
 
 @dataclass(frozen=True)
 class HashedDocuments:
-    """The sets of shingles of a run's candidates, mapped."""
+    """The sets of shingles of a group's candidates, mapped."""
 
     first: int
-    """The number of the run's first document."""
+    """The number of the group's first document."""
     documents: NDArray[np.int64]
     """(C + 1,) ascending; the last one is no candidate."""
     sets: ShingleSets
@@ -75,64 +75,64 @@ class HashedDocuments:
 SHINGLES_FOLDER = "dedup/shingles"
 
 
-def shingles_key(run: int, folder: str = SHINGLES_FOLDER) -> str:
-    """Return the folder of the sets of shingles of a run of units."""
-    return f"{folder}/{run:05d}"
+def shingles_key(group: int, folder: str = SHINGLES_FOLDER) -> str:
+    """Return the folder of the sets of shingles of a group of units."""
+    return f"{folder}/{group:05d}"
 
 
-def hash_candidates(workspace: Workspace, work: RunWork) -> HashingRecord:
-    """Write the sets of shingles of the documents of a run of units that share a bucket."""
-    folder = workspace.create(shingles_key(work.run.number))
+def hash_candidates(workspace: Workspace, work: GroupWork) -> HashingRecord:
+    """Write the sets of shingles of the documents of a group of units that share a bucket."""
+    folder = workspace.create(shingles_key(work.group.number))
     return write_hashed(workspace, folder, np.flatnonzero(_shares_bucket(workspace, work)), work)
 
 
 def write_hashed(
-    workspace: Workspace, folder: Path, candidates: NDArray[np.int64], work: RunWork
+    workspace: Workspace, folder: Path, candidates: NDArray[np.int64], work: GroupWork
 ) -> HashingRecord:
-    """Write the sets of shingles of some documents of a run of units.
+    """Write the sets of shingles of some documents of a group of units.
 
     Args:
         workspace: where its texts are.
         folder: for index.npy and values.npy.
-        candidates: (C,) ascending; the run's first document is 0.
-        work: the run.
+        candidates: (C,) ascending; the group's first document is 0.
+        work: the group.
     """
     lengths = [np.zeros(1, np.int64)]
     with array_writer(folder / "values.npy", dtype="<u8") as append:
-        for sets in _sets(workspace, work, candidates + work.run.first):
+        for sets in _sets(workspace, work, candidates + work.group.first):
             append(sets.values)
             lengths.append(np.diff(sets.ptr))
             del sets  # those of a long text are not held beside the next
     ptr = np.cumsum(np.concatenate(lengths))
-    documents = np.append(candidates, work.run.last - work.run.first)
+    documents = np.append(candidates, work.group.last - work.group.first)
     write_array(folder / INDEX, np.stack([documents, ptr]))
     return HashingRecord(candidates=len(candidates), shingles=int(ptr[-1]))
 
 
 def open_hashed(
-    workspace: Workspace, firsts: tuple[int, ...], run: int, *, folder: str = SHINGLES_FOLDER
+    workspace: Workspace, firsts: tuple[int, ...], group: int, *, folder: str = SHINGLES_FOLDER
 ) -> HashedDocuments:
-    """Return the sets of shingles of a run's candidates.
+    """Return the sets of shingles of a group's candidates.
 
     Args:
         workspace: where they are.
-        firsts: the number of the first document of each run.
-        run: its number.
-        folder: of all runs' sets.
+        firsts: the number of the first document of each group.
+        group: its number.
+        folder: of all groups' sets.
     """
-    place = workspace.path(shingles_key(run, folder))
+    place = workspace.path(shingles_key(group, folder))
     index: Any = open_array(place / INDEX, dtype="<i8")
     values: Any = open_array(place / "values.npy", dtype="<u8")
-    return HashedDocuments(firsts[run], index[0], ShingleSets(values, index[1]))
+    return HashedDocuments(firsts[group], index[0], ShingleSets(values, index[1]))
 
 
-def _shares_bucket(workspace: Workspace, work: RunWork) -> NDArray[np.bool_]:
-    """Return which documents of the run share a bucket with another one, in any band: (N,)."""
-    first, last = work.run.first, work.run.last
+def _shares_bucket(workspace: Workspace, work: GroupWork) -> NDArray[np.bool_]:
+    """Return which documents of the group share a bucket with another one, in any band: (N,)."""
+    first, last = work.group.first, work.group.last
     shares = np.zeros(last - first, np.bool_)
     for band in range(work.corpus.shape[0]):
-        for piece in range(work.corpus.pieces):
-            folder = workspace.path(band_key(band, piece))
+        for partition in range(work.corpus.partitions):
+            folder = workspace.path(band_key(band, partition))
             if first < work.corpus.earlier:
                 sharing = open_array(folder / "earlier.npy", dtype="<i8")
             else:
@@ -142,9 +142,9 @@ def _shares_bucket(workspace: Workspace, work: RunWork) -> NDArray[np.bool_]:
     return shares
 
 
-def _sets(workspace: Workspace, work: RunWork, numbers: NDArray[np.int64]) -> Iterator[ShingleSets]:
-    """Yield the sets of shingles of some documents of a run in their order, those of some at a time."""
-    for unit in work.run.units:
+def _sets(workspace: Workspace, work: GroupWork, numbers: NDArray[np.int64]) -> Iterator[ShingleSets]:
+    """Yield the sets of shingles of some documents of a group in order, those of some at a time."""
+    for unit in work.group.units:
         low, high = np.searchsorted(numbers, (unit.first, unit.last))
         for column in texts_at(workspace, unit, numbers[low:high]):
             yield from compared_sets(*utf8_of(column), work.corpus.settings.minhash)
@@ -166,33 +166,33 @@ def texts_at(workspace: Workspace, unit: Unit, numbers: NDArray[np.int64]) -> It
             first = last
 
 
-OPEN_RUNS = 64
-"""Runs of units whose sets of shingles a task keeps open, two files each."""
+OPEN_GROUPS = 64
+"""Groups of units whose sets of shingles a task keeps open, two files each."""
 PAIRS_FOLDER = "dedup/pairs"
 
 
 class PairsRecord(UnitRecord):
-    """Candidate pairs of a run of units."""
+    """Candidate pairs of a group of units."""
 
     compared: int
     verified: int
 
 
 def pairs_key(number: int) -> str:
-    """Return the folder of the verified pairs of a run of units."""
+    """Return the folder of the verified pairs of a group of units."""
     return f"{PAIRS_FOLDER}/{number:05d}"
 
 
-def verify_pairs(workspace: Workspace, work: RunWork) -> PairsRecord:
-    """Verify the documents of a run of units against their better-ranked candidates."""
+def verify_pairs(workspace: Workspace, work: GroupWork) -> PairsRecord:
+    """Verify the documents of a group of units against their better-ranked candidates."""
     threshold = work.corpus.settings.minhash.threshold
 
     def jaccard(own: Rows, others: Rows) -> NDArray[np.float64]:
         rows = others.rows, own.rows
         return similarities(others.sets, own.sets, rows=rows, threshold=threshold)
 
-    verified = Verified(work, jaccard, threshold, own=True)
-    return write_verified(workspace, pairs_key(work.run.number), verified, _batches(workspace, work))
+    verified = PairVerification(work, jaccard, threshold, own=True)
+    return write_verified(workspace, pairs_key(work.group.number), verified, _batches(workspace, work))
 
 
 @dataclass(frozen=True)
@@ -205,12 +205,12 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Verified:
-    """How the pairs of a run of units are verified."""
+class PairVerification:
+    """How the pairs of a group of units are verified."""
 
-    work: RunWork
+    work: GroupWork
     compare: Callable[[Rows, Rows], NDArray[np.float64]]
-    """How alike pairs are, (P,): of the worse documents, those of the run, and of the better ones."""
+    """How alike pairs are, (P,): of the worse documents, those of the group, and of the better ones."""
     threshold: float
     shingles: str = SHINGLES_FOLDER
     """Where the sets of shingles are."""
@@ -219,7 +219,7 @@ class Verified:
 
 
 def write_verified(
-    workspace: Workspace, key: str, verified: Verified, batches: Iterable[NDArray[np.uint64]]
+    workspace: Workspace, key: str, verified: PairVerification, batches: Iterable[NDArray[np.uint64]]
 ) -> PairsRecord:
     """Write the candidate pairs that are alike enough.
 
@@ -231,7 +231,7 @@ def write_verified(
     """
     work, corpus = verified.work, verified.work.corpus
     opened = partial(open_hashed, workspace, corpus.firsts, folder=verified.shingles)
-    hashed, code = lru_cache(OPEN_RUNS)(opened), work.code
+    hashed, code = lru_cache(OPEN_GROUPS)(opened), work.code
     compared = found = 0
     ranks, folder = ranks_of(workspace, corpus.ranked), workspace.create(key)
     with EdgeWriter(folder, corpus.firsts, ranks=ranks, own=verified.own) as writer:
@@ -244,37 +244,40 @@ def write_verified(
     return PairsRecord(compared=compared, verified=found)
 
 
-def _batches(workspace: Workspace, work: RunWork) -> Iterator[NDArray[np.uint64]]:
-    """Yield the run's candidate pairs, ascending by worse from batch to batch.
+def _batches(workspace: Workspace, work: GroupWork) -> Iterator[NDArray[np.uint64]]:
+    """Yield the group's candidate pairs, ascending by worse from batch to batch.
 
     Within a batch they are distinct and ascend by better.
     """
     bands, _ = work.corpus.shape
-    pieces = [band_key(band, piece) for band, piece in product(range(bands), range(work.corpus.pieces))]
-    held: list[NDArray[np.uint64]] = []
+    partitions = [
+        band_key(band, partition)
+        for band, partition in product(range(bands), range(work.corpus.partitions))
+    ]
+    buffer: list[NDArray[np.uint64]] = []
     size = 0
-    for pairs in expanded(workspace, pieces, work.run.first, work.run.last, code=work.code):
-        if held and size + len(pairs) > BATCH_PAIRS:
-            yield distinct(np.concatenate(held))
-            held, size = [], 0
-        held.append(pairs)
+    for pairs in expanded(workspace, partitions, work.group.first, work.group.last, code=work.code):
+        if buffer and size + len(pairs) > BATCH_PAIRS:
+            yield distinct(np.concatenate(buffer))
+            buffer, size = [], 0
+        buffer.append(pairs)
         size += len(pairs)
-    if held:
-        yield distinct(np.concatenate(held))
+    if buffer:
+        yield distinct(np.concatenate(buffer))
 
 
 def _measure(
-    verified: Verified,
+    verified: PairVerification,
     hashed: Callable[[int], HashedDocuments],
     better: NDArray[np.int64],
     worse: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return how alike pairs are, which ascend by their better document: (P,)."""
-    own, firsts = hashed(verified.work.run.number), verified.work.corpus.firsts
+    own, firsts = hashed(verified.work.group.number), verified.work.corpus.firsts
     rows, found = own.rows(worse), np.zeros(len(better))
-    run_of = np.searchsorted(firsts, better, side="right") - 1
-    for number in np.unique(run_of).tolist():
-        low, high = np.searchsorted(run_of, (number, number + 1))
+    group_of = np.searchsorted(firsts, better, side="right") - 1
+    for number in np.unique(group_of).tolist():
+        low, high = np.searchsorted(group_of, (number, number + 1))
         others = hashed(number)
         there = Rows(others.sets, others.rows(better[low:high]))
         found[low:high] = verified.compare(Rows(own.sets, rows[low:high]), there)

@@ -7,11 +7,11 @@ from pipeline.engine.tasks import Function, Phases
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.steps.dedup.edges import FoundEdges, PairCode, pair_code
-from pipeline.steps.dedup.runs import UnitRun, unit_runs
+from pipeline.steps.dedup.unit_groups import UnitGroup, unit_groups
 from pipeline.steps.earlier_runs import earlier_documents, numbered
 from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import Unit
-from stages.dedup.lsh import KEYS_PER_PARTITION, band_shape, num_pieces
+from stages.dedup.lsh import KEYS_PER_PARTITION, band_shape, num_partitions
 
 TEXT = -1
 """The number of texts among what is compared; fields are numbered from 0."""
@@ -22,14 +22,14 @@ class Corpus:
     """The documents of a run, as every task of every method sees them."""
 
     firsts: tuple[int, ...]
-    """The number of the first document of each run of units."""
+    """The number of the first document of each group of units."""
     documents: int
     """Of this run and of earlier ones."""
-    pieces: int
+    partitions: int
     """That the range of digests or keys of one for each document is cut into."""
     settings: Dedup = field(default_factory=Dedup)
     keys: int = KEYS_PER_PARTITION
-    """In each piece, at the most, on average."""
+    """In each partition, at the most, on average."""
     text_bytes: int = 0
     """Of all documents."""
     ranked: bool = False
@@ -47,23 +47,23 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class RunWork:
-    """A run of units that a task works on."""
+class GroupWork:
+    """A group of units that a task works on."""
 
     corpus: Corpus
-    run: UnitRun
+    group: UnitGroup
     part: int = TEXT
     """The number of a field, where fields are compared."""
 
     @property
     def code(self) -> PairCode:
-        """How pairs are written whose worse document is of the run."""
-        return pair_code(self.run.first, self.run.last, documents=self.corpus.documents)
+        """How pairs are written whose worse document is of the group."""
+        return pair_code(self.group.first, self.group.last, documents=self.corpus.documents)
 
 
 @dataclass(frozen=True)
-class PieceWork:
-    """A piece of the range of digests or keys that a task works on."""
+class PartitionWork:
+    """A partition of the range of digests or keys that a task works on."""
 
     corpus: Corpus
     number: int
@@ -76,8 +76,8 @@ class Method:
     """One way of finding duplicates."""
 
     applies: Callable[[RunFile], bool]
-    find: Callable[[Job, Corpus, Sequence[UnitRun]], Phases[tuple[FoundEdges, ...]]]
-    """Finds them in runs of units; may rely on what the methods before it have written."""
+    find: Callable[[Job, Corpus, Sequence[UnitGroup]], Phases[tuple[FoundEdges, ...]]]
+    """Finds them in groups of units; may rely on what the methods before it have written."""
     unread: tuple[str, ...]
     """Where files of it lie that no later step reads."""
     sampled: tuple[Function, ...]
@@ -93,14 +93,14 @@ def rules_of(file: RunFile) -> dict[str, SourceRule]:
     return {source.name: source.dedup for source in file.sources if source.dedup is not True}
 
 
-def corpus_of(job: Job, units: tuple[Unit, ...], keys: int) -> tuple[Corpus, list[UnitRun]]:
-    """Return the documents of a run, behind those of earlier runs, in pieces of some number of keys."""
+def corpus_of(job: Job, units: tuple[Unit, ...], keys: int) -> tuple[Corpus, list[UnitGroup]]:
+    """Return the documents of a run, behind those of earlier runs, in partitions of so many keys."""
     every = (*numbered(job.scope.earlier), *units)
-    runs, documents = unit_runs(every), units[-1].last
+    groups, documents = unit_groups(every), units[-1].last
     corpus = Corpus(
-        firsts=tuple(run.first for run in runs),
+        firsts=tuple(group.first for group in groups),
         documents=documents,
-        pieces=num_pieces(documents, keys=keys),
+        partitions=num_partitions(documents, keys=keys),
         settings=job.file.dedup,
         keys=keys,
         text_bytes=sum(unit.text_bytes for unit in every),
@@ -108,12 +108,12 @@ def corpus_of(job: Job, units: tuple[Unit, ...], keys: int) -> tuple[Corpus, lis
         earlier=earlier_documents(job.scope.earlier),
         rules=rules_of(job.file),
     )
-    return corpus, runs
+    return corpus, groups
 
 
-def own_runs(corpus: Corpus, runs: Sequence[UnitRun]) -> list[UnitRun]:
-    """Return the runs of units of this run: an earlier document is never the worse one of a pair."""
-    return [run for run in runs if run.first >= corpus.earlier]
+def own_groups(corpus: Corpus, groups: Sequence[UnitGroup]) -> list[UnitGroup]:
+    """Return the groups of units of this run: an earlier document is never the worse one of a pair."""
+    return [group for group in groups if group.first >= corpus.earlier]
 
 
 def is_ranked(job: Job) -> bool:

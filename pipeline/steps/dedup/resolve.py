@@ -19,8 +19,8 @@ from pipeline.steps.dedup.earlier_decisions import MemberNames, take_decisions
 from pipeline.steps.dedup.edges import FoundEdges, ranks_of, read_edges
 from pipeline.steps.dedup.equal import EXACT, equal_texts
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.sides import write_sides
+from pipeline.steps.dedup.unit_groups import UnitGroup, unit_groups
 from pipeline.steps.earlier_runs import KEPT_RUN, EarlierRun, earlier_documents, numbered
 from pipeline.steps.evidence import EVIDENCE_ROWS, write_tables
 from pipeline.steps.names import READ_ROWS
@@ -32,9 +32,9 @@ from stages.dedup.survivors import (
     KEPT,
     Decisions,
     decide,
+    final_clusters,
     join_clusters,
     link_repeats,
-    settle_clusters,
     undecided,
 )
 from stages.ledger import Flow
@@ -49,7 +49,7 @@ class Resolution:
     """What resolve works on."""
 
     units: tuple[Unit, ...]
-    pieces: int
+    partitions: int
     """That digests are cut into."""
     found: tuple[FoundEdges, ...]
     """What methods found, in the order of preference; none without deduplication."""
@@ -70,14 +70,14 @@ class Resolution:
         return tuple(dict.fromkeys([*names, EXACT, NEAR, *before]))
 
     @property
-    def every(self) -> list[UnitRun]:
-        """Runs of the units of earlier runs and of this one."""
-        return unit_runs((*numbered(self.earlier), *self.units))
+    def every(self) -> list[UnitGroup]:
+        """Groups of the units of earlier runs and of this one."""
+        return unit_groups((*numbered(self.earlier), *self.units))
 
     @property
-    def runs(self) -> list[UnitRun]:
-        """Runs of the units of this run."""
-        return [run for run in self.every if run.first >= earlier_documents(self.earlier)]
+    def groups(self) -> list[UnitGroup]:
+        """Groups of the units of this run."""
+        return [group for group in self.every if group.first >= earlier_documents(self.earlier)]
 
 
 class ResolveRecord(UnitRecord):
@@ -99,7 +99,7 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
         decisions = _decided(workspace, work, total, scratch)
         for unit in () if work.kept else work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
-            write_array(workspace.create(unit.keep), kept)
+            write_array(workspace.create(unit.keep_mask), kept)
         clustered = _write_evidence(workspace, work, decisions, scratch)
         counts, clusters = _counted(workspace, work, decisions, clustered)
     write_flows(workspace.create(ledger_key("dedup")), counts.flows)
@@ -116,7 +116,7 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
 
 def keep_all(workspace: Workspace, unit: Unit) -> UnitRecord:
     """Keep every document of a unit, before what resolve finds of equal texts is known."""
-    write_array(workspace.create(unit.keep), np.ones(unit.documents, np.bool_))
+    write_array(workspace.create(unit.keep_mask), np.ones(unit.documents, np.bool_))
     return UnitRecord()
 
 
@@ -126,20 +126,20 @@ def _decided(workspace: Workspace, work: Resolution, total: int, scratch: Path) 
     equal = [number for number, found in enumerate(work.found) if found.equal]
     decisions = undecided(total, scratch, equal=equal or [0])
     for sort, number in enumerate(equal):
-        for piece in range(work.pieces):
-            _link(workspace, decisions, sort, f"{work.found[number].folder}/{piece:05d}.npy")
+        for partition in range(work.partitions):
+            _link(workspace, decisions, sort, f"{work.found[number].folder}/{partition:05d}.npy")
     take_decisions(workspace, work.earlier, decisions, methods=work.methods, ranks=ranks)
-    for run in work.runs:
-        edges = read_edges(workspace, work.found, run.number, runs=len(work.every), ranks=ranks)
-        decide(decisions, run.first, run.last, edges=edges, ranks=ranks)
+    for group in work.groups:
+        edges = read_edges(workspace, work.found, group.number, groups=len(work.every), ranks=ranks)
+        decide(decisions, group.first, group.last, edges=edges, ranks=ranks)
     every = (*numbered(work.earlier), *work.units)
-    for pairs in equal_texts(workspace, every, pieces=work.pieces) if work.alike else ():
+    for pairs in equal_texts(workspace, every, partitions=work.partitions) if work.alike else ():
         join_clusters(decisions, pairs, ranks=ranks)
     return decisions
 
 
 def _link(workspace: Workspace, decisions: Decisions, sort: int, key: str) -> None:
-    """Link the repeats of a piece to the best-ranked of their values."""
+    """Link the repeats of a partition to the best-ranked of their values."""
     repeats: Any = open_array(workspace.path(key), dtype="<i8")
     for start in range(0, len(repeats), READ_ROWS):
         link_repeats(decisions, sort, repeats[start : start + READ_ROWS])
@@ -163,7 +163,7 @@ def _counted(
     for unit in work.units:
         member = np.array(clustered[unit.first : unit.last])
         why = np.array(decisions.method[unit.first : unit.last])
-        kept = np.load(workspace.path(unit.keep) if work.kept else workspace.create(unit.keep))
+        kept = np.load(workspace.path(unit.keep_mask) if work.kept else workspace.create(unit.keep_mask))
         gone = {name: ~kept & (why == number) for number, name in enumerate(work.methods)}
         removed = {"removed": member & ~kept}
         for first, table in row_groups(workspace, unit, COUNTED):
@@ -180,28 +180,28 @@ def _write_evidence(
     Returns:
         Of each document whether it has a duplicate: (N,) bool, in a mapped file.
     """
-    roots = settle_clusters(decisions)
+    roots = final_clusters(decisions)
     clustered = mapped_zeros(scratch / "clustered", np.bool_, (len(roots),))
-    for run in work.every:
-        own = roots[run.first : run.last]
-        others = own != np.arange(run.first, run.last)
-        clustered[run.first : run.last] |= others
+    for group in work.every:
+        own = roots[group.first : group.last]
+        others = own != np.arange(group.first, group.last)
+        clustered[group.first : group.last] |= others
         clustered[own[others]] = True
     schema = removed_schema(measured=all(not one.equal or one.method == EXACT for one in work.found))
 
     def removed(names: MemberNames) -> Iterator[pa.Table]:
-        for run in work.runs:
-            gone = decisions.witness[run.first : run.last] != KEPT
-            for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
+        for group in work.groups:
+            gone = decisions.witness[group.first : group.last] != KEPT
+            for rows in _blocks(np.flatnonzero(gone) + group.first, READ_ROWS):
                 removal = _removed(names, rows, decisions, work)
                 kept = decisions.witness[rows]
                 assert clustered[kept].all(), "a document without a duplicate has no name here"
                 yield removal.append_column(_KEPT_RUN, names.runs(kept)) if work.earlier else removal
 
     def members(names: MemberNames) -> Iterator[pa.Table]:
-        for run in work.runs:
-            own = np.flatnonzero(clustered[run.first : run.last])
-            for rows in _blocks(own + run.first, EVIDENCE_ROWS):
+        for group in work.groups:
+            own = np.flatnonzero(clustered[group.first : group.last])
+            for rows in _blocks(own + group.first, EVIDENCE_ROWS):
                 yield _members(names, rows, decisions, before=earlier_documents(work.earlier))
 
     names = MemberNames(workspace, work.earlier, units=work.units, clustered=clustered, scratch=scratch)

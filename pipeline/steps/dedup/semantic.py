@@ -1,8 +1,8 @@
 """Semantic: documents that say the same in other words, by embeddings and clusters.
 
-embed    runs of units  -> dedup/embeddings/RUN.npy  (documents, dimensions) int8
+embed    groups of units  -> dedup/embeddings/GROUP.npy  (documents, dimensions) int8
 cluster  once           -> dedup/centroids.npy       (clusters, dimensions) int8
-assign   runs of units  -> dedup/assigned/RUN/       documents.npy, those of each cluster: each is in its
+assign   groups of units  -> dedup/assigned/GROUP/     documents.npy, of each cluster: each is in its
                                                      nearest one and the next; ptr.npy, where they begin
 compare  clusters       -> dedup/semantic/PART/      edges
 
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.engine.tasks import Phase, Phases, Where, Workspace
+from pipeline.engine.tasks import Phase, Phases, TaskPlace, Workspace
 from pipeline.steps.dedup.edges import SIMILARITIES, EdgeWriter, FoundEdges, ranks_of
 from pipeline.steps.dedup.equal import WITHIN, compared_documents
-from pipeline.steps.dedup.method import Corpus, Method, RunWork
-from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.dedup.method import Corpus, GroupWork, Method
+from pipeline.steps.dedup.unit_groups import UnitGroup
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import fixed_bytes, row_groups, text_slices
@@ -57,7 +57,7 @@ class SemanticClusters:
     """All documents, and which clusters a task compares: each `step`-th from a number on."""
 
     corpus: Corpus
-    runs: tuple[UnitRun, ...]
+    groups: tuple[UnitGroup, ...]
     part: int = 0
     step: int = 1
 
@@ -79,13 +79,13 @@ class SemanticRecord(UnitRecord):
     compared: int = 0
 
 
-def embed_run(workspace: Workspace, work: RunWork) -> UnitRecord:
-    """Embed the documents of a run of units."""
+def embed_group(workspace: Workspace, work: GroupWork) -> UnitRecord:
+    """Embed the documents of a group of units."""
     encode = encoder_of(workspace, _config(work.corpus))
-    path = workspace.create(vectors_key(work.run.name))
+    path = workspace.create(vectors_key(work.group.name))
     width = rounded(encode([""])).shape[1]
     with array_writer(path, dtype="|i1", shape=(width,)) as append:
-        for texts in _texts(workspace, work.run):
+        for texts in _texts(workspace, work.group):
             append(rounded(embedded(encode, texts)))
     return UnitRecord()
 
@@ -96,16 +96,16 @@ def encoder_of(workspace: Workspace, config: SemanticConfig) -> EmbedTexts:
     Raises:
         ConfigError: its package or module is not installed.
     """
-    return workspace.held(f"encoder {config.encoder}", lambda: open_encoder(config.encoder))
+    return workspace.cached(f"encoder {config.encoder}", lambda: open_encoder(config.encoder))
 
 
-def vectors_key(run: str) -> str:
-    """Return the key of the vectors of a run of units, by its name."""
-    return f"{_EMBEDDINGS}/{run}.npy"
+def vectors_key(group: str) -> str:
+    """Return the key of the vectors of a group of units, by its name."""
+    return f"{_EMBEDDINGS}/{group}.npy"
 
 
-def _texts(workspace: Workspace, run: UnitRun) -> Iterator[list[str]]:
-    for unit in run.units:
+def _texts(workspace: Workspace, group: UnitGroup) -> Iterator[list[str]]:
+    for unit in group.units:
         for _, table in row_groups(workspace, unit, ["text", "text_bytes"]):
             for part in text_slices(table):
                 texts = part.column("text").to_pylist()
@@ -121,10 +121,10 @@ def find_clusters(workspace: Workspace, work: SemanticClusters) -> UnitRecord:
     total = work.corpus.documents
     bound = np.uint64(min(SAMPLE / total, 1.0) * float(2**64 - 2**12))
     parts, places = [], [np.empty((0, 2), np.uint64)]
-    for run in work.runs:
-        ids = _ids(workspace, run)
+    for group in work.groups:
+        ids = _ids(workspace, group)
         chosen = np.flatnonzero(ids[:, 0] <= bound)  # an id is a hash
-        parts.append(np.asarray(_embeddings(workspace, run)[chosen]))
+        parts.append(np.asarray(_embeddings(workspace, group)[chosen]))
         places.append(ids[chosen])
     sampled = np.concatenate(places)
     order = np.lexsort((sampled[:, 1], sampled[:, 0]))
@@ -133,21 +133,21 @@ def find_clusters(workspace: Workspace, work: SemanticClusters) -> UnitRecord:
     return UnitRecord()
 
 
-def _ids(workspace: Workspace, run: UnitRun) -> NDArray[np.uint64]:
-    """Return the ids of a run's documents as numbers, (N, 2)."""
+def _ids(workspace: Workspace, group: UnitGroup) -> NDArray[np.uint64]:
+    """Return the ids of a group's documents as numbers, (N, 2)."""
     parts = [
         fixed_bytes(table.column("id"), ID_BYTES).view(">u8").astype(np.uint64)
-        for unit in run.units
+        for unit in group.units
         for _, table in row_groups(workspace, unit, ["id"])
     ]
     return np.concatenate([np.empty((0, 2), np.uint64), *parts])
 
 
-def assign_run(workspace: Workspace, work: RunWork) -> UnitRecord:
-    """Find the nearest clusters of the documents of a run of units."""
-    run = work.run
+def assign_group(workspace: Workspace, work: GroupWork) -> UnitRecord:
+    """Find the nearest clusters of the documents of a group of units."""
+    group = work.group
     centroids: Any = open_array(workspace.path(_CENTROIDS), dtype="|i1")
-    vectors = _embeddings(workspace, run)
+    vectors = _embeddings(workspace, group)
     compared = compared_documents(workspace, work)
     found, parts = [np.empty(0, np.int64)], [np.empty((0, 2), np.int64)]
     for start in range(0, len(compared), _ASSIGNED_ROWS):
@@ -161,7 +161,7 @@ def assign_run(workspace: Workspace, work: RunWork) -> UnitRecord:
     clusters = np.concatenate([nearest[:, 0], nearest[twice, 1]])
     documents = np.concatenate([compared, compared[twice]])
     order = np.lexsort((documents, clusters))
-    folder = workspace.create(f"{_ASSIGNED}/{run.name}")
+    folder = workspace.create(f"{_ASSIGNED}/{group.name}")
     write_array(folder / "documents.npy", documents[order].astype("<u4"))
     begins = np.searchsorted(clusters[order], np.arange(len(centroids) + 1))
     write_array(folder / "ptr.npy", begins.astype("<i8"))
@@ -203,46 +203,46 @@ class _Group:
     source: str
     """A source that is compared with itself alone, or "" for all others together."""
 
-    def documents(self, run: UnitRun) -> NDArray[np.int64]:
-        """Return those of a run, ascending, the run's first being 0."""
-        folder = self.workspace.path(f"{_ASSIGNED}/{run.name}")
+    def documents(self, group: UnitGroup) -> NDArray[np.int64]:
+        """Return those of a group, ascending, the group's first being 0."""
+        folder = self.workspace.path(f"{_ASSIGNED}/{group.name}")
         low, high = open_array(folder / "ptr.npy", dtype="<i8")[self.cluster : self.cluster + 2]
         found = open_array(folder / "documents.npy", dtype="<u4")[low:high].astype(np.int64)
         if not self.work.within:
             return found
-        ends = np.cumsum([unit.documents for unit in run.units])
-        groups = [unit.source if unit.source in self.work.within else "" for unit in run.units]
+        ends = np.cumsum([unit.documents for unit in group.units])
+        groups = [unit.source if unit.source in self.work.within else "" for unit in group.units]
         own = np.array([group == self.source for group in groups], np.bool_)
         return found[own[np.searchsorted(ends, found, side="right")]]
 
-    def vectors(self, run: UnitRun, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Return the vectors of some documents of a run."""
-        return np.asarray(_embeddings(self.workspace, run)[rows])
+    def vectors(self, group: UnitGroup, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Return the vectors of some documents of a group."""
+        return np.asarray(_embeddings(self.workspace, group)[rows])
 
 
 def _heads(read: _Group, ranks: Ranks) -> _Members:
     """Return the best-ranked documents of a group, at most `MAX_HEADS`."""
     numbers = np.empty(0, np.int64)
-    for run in read.work.runs:
-        numbers = np.concatenate([numbers, read.documents(run) + run.first])
+    for group in read.work.groups:
+        numbers = np.concatenate([numbers, read.documents(group) + group.first])
         if len(numbers) > MAX_HEADS:
             best = np.argpartition(ranks.of(numbers), MAX_HEADS - 1)[:MAX_HEADS]
             numbers = numbers[best]
     numbers = np.sort(numbers)
     vectors = []
-    for run in read.work.runs:
-        low, high = np.searchsorted(numbers, (run.first, run.last))
-        vectors.append(read.vectors(run, numbers[low:high] - run.first))
+    for group in read.work.groups:
+        low, high = np.searchsorted(numbers, (group.first, group.last))
+        vectors.append(read.vectors(group, numbers[low:high] - group.first))
     return _by_rank(np.concatenate(vectors), numbers, ranks)
 
 
 def _blocks(read: _Group, ranks: Ranks) -> Iterator[_Members]:
     """Yield all documents of a group, some at a time."""
-    for run in read.work.runs:
-        documents = read.documents(run)
+    for group in read.work.groups:
+        documents = read.documents(group)
         for start in range(0, len(documents), _ROWS):
             rows = documents[start : start + _ROWS]
-            yield _by_rank(read.vectors(run, rows), rows + run.first, ranks)
+            yield _by_rank(read.vectors(group, rows), rows + group.first, ranks)
 
 
 def _by_rank(vectors: NDArray[np.int8], numbers: NDArray[np.int64], ranks: Ranks) -> _Members:
@@ -251,18 +251,18 @@ def _by_rank(vectors: NDArray[np.int8], numbers: NDArray[np.int64], ranks: Ranks
     return RankedVectors(vectors[order], own[order]), numbers[order]
 
 
-def _embeddings(workspace: Workspace, run: UnitRun) -> Any:
-    return open_array(workspace.path(vectors_key(run.name)), dtype="|i1")
+def _embeddings(workspace: Workspace, group: UnitGroup) -> Any:
+    return open_array(workspace.path(vectors_key(group.name)), dtype="|i1")
 
 
-def _find(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
+def _find(job: Job, corpus: Corpus, groups: Sequence[UnitGroup]) -> Phases[tuple[FoundEdges, ...]]:
     """Find documents that say the same in other words."""
-    works = [RunWork(corpus, run) for run in runs]
-    yield Phase("embed", [job.task(f"embed-{one.run.name}", embed_run, one) for one in works])
-    whole = SemanticClusters(corpus, tuple(runs))
-    yield Phase("find clusters", [job.task("centroids", find_clusters, whole)], Where.ALONE)
-    yield Phase("cluster", [job.task(f"assign-{one.run.name}", assign_run, one) for one in works])
-    parts = min(len(runs), num_clusters(corpus.documents, _config(corpus)))
+    works = [GroupWork(corpus, group) for group in groups]
+    yield Phase("embed", [job.task(f"embed-{one.group.name}", embed_group, one) for one in works])
+    whole = SemanticClusters(corpus, tuple(groups))
+    yield Phase("find clusters", [job.task("centroids", find_clusters, whole)], TaskPlace.OWN_ACTOR)
+    yield Phase("cluster", [job.task(f"assign-{one.group.name}", assign_group, one) for one in works])
+    parts = min(len(groups), num_clusters(corpus.documents, _config(corpus)))
     tasks = [
         job.task(f"semantic-{part:05d}", compare_clusters, replace(whole, part=part, step=parts))
         for part in range(parts)
@@ -277,6 +277,6 @@ SEMANTIC = Method(
     find=_find,
     unread=(f"{_EMBEDDINGS}/", f"{_ASSIGNED}/", _CENTROIDS, f"{_FOLDER}/"),
     whole=(find_clusters,),
-    sampled=(assign_run,),
+    sampled=(assign_group,),
     listed={compare_clusters: RowsOf(SIMILARITIES)},
 )

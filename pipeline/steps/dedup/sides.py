@@ -62,9 +62,9 @@ class KnownSides:
         self._names, places = np.unique(np.concatenate([joined, held_out]), return_inverse=True)
         count = len(joined) // 2
         group = _groups(len(self._names), places[:count], places[count : 2 * count])
-        held = np.zeros(len(self._names), np.bool_)
-        held[group[places[2 * count :]]] = True
-        self._held_out = held[group]
+        in_validation = np.zeros(len(self._names), np.bool_)
+        in_validation[group[places[2 * count :]]] = True
+        self._held_out = in_validation[group]
 
     def holds_out(self, names: ClusterNames) -> NDArray[np.bool_]:
         """Say of each cluster whether it is held out, or is one with a cluster that is: (N,)."""
@@ -96,7 +96,7 @@ def write_sides(
 ) -> None:
     """Write the clusters that an earlier run put on one side; the validation side outranks the other."""
     own, joined = [np.empty(0, NAME)], [np.empty(0, NAME)]
-    first, settled = 0, [np.empty(0, NAME)]
+    first, with_split = 0, [np.empty(0, NAME)]
     for run in runs:
         members = np.flatnonzero(clustered[first : first + run.documents]) + first
         first += run.documents
@@ -105,14 +105,14 @@ def write_sides(
         own.append(as_names(names.clusters(members)))
         joined.append(as_names(names.clusters(roots[members])))
         if run.split is not None:
-            settled.append(joined[-1])
+            with_split.append(joined[-1])
     pairs = np.unique(np.stack([np.concatenate(own), np.concatenate(joined)], axis=1), axis=0)
     known = known_sides(runs, pairs)
     held_out = known.holds_out(pairs[:, 1])
-    told = held_out | np.isin(pairs[:, 1], np.concatenate(settled))
+    decided = held_out | np.isin(pairs[:, 1], np.concatenate(with_split))
     every = np.concatenate([pairs, pairs[:, [1, 1]]])  # the cluster of this run by its own name too
-    rows, places = np.unique(every[np.tile(told, 2)], axis=0, return_index=True)
-    sides = np.tile(held_out, 2)[np.tile(told, 2)][places]
+    rows, places = np.unique(every[np.tile(decided, 2)], axis=0, return_index=True)
+    sides = np.tile(held_out, 2)[np.tile(decided, 2)][places]
     columns = [fixed_array(_bytes(rows[:, 0])), fixed_array(_bytes(rows[:, 1])), sides]
     pq.write_table(pa.table(columns, schema=_SCHEMA), workspace.create(SIDES))
 
@@ -125,20 +125,20 @@ def known_sides(runs: Sequence[EarlierRun], pairs: NDArray[np.bytes_] | None = N
         pairs: (N, 2) names that are of one cluster, beside those in the tables of the runs.
     """
     found = [] if pairs is None else [(pairs[:, 0], pairs[:, 1])]
-    held = [np.empty(0, NAME)]
+    held_out = [np.empty(0, NAME)]
     for run in runs:
         if run.folder is None:
             continue
         if run.split is not None:
             table = pq.read_table(run.folder / _VALIDATION, columns=["cluster"], use_threads=False)
-            held.append(_column(table, "cluster"))
+            held_out.append(_column(table, "cluster"))
         if (path := run.folder / SIDES).exists():  # of a run with earlier ones
             table = pq.read_table(path, use_threads=False)
             clusters, sides = _column(table, "cluster"), table.column("held_out").to_numpy()
-            held.append(clusters[sides])
+            held_out.append(clusters[sides])
             if "joined" in table.column_names:  # not in runs of older versions
                 found.append((clusters, _column(table, "joined")))
-    return KnownSides(*_columns(found), np.concatenate(held))
+    return KnownSides(*_columns(found), np.concatenate(held_out))
 
 
 def _columns(found: Sequence[tuple[ClusterNames, ClusterNames]]) -> tuple[ClusterNames, ClusterNames]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Phases, Task, Where, Workspace
+from pipeline.engine.tasks import Phase, Phases, Task, TaskPlace, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
-from pipeline.run_file.fingerprints import Some
-from pipeline.state.ledger import let_out, read_flows, settle
+from pipeline.run_file.fingerprints import SomeSettings
+from pipeline.state.ledger import checked_flow, let_out, read_flows
 from pipeline.steps.dedup.clusters import LargeCluster, LargestRecord, describe_largest
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.limits import (
@@ -31,16 +31,27 @@ from pipeline.steps.dedup.resolve import (
     keep_all,
     resolve,
 )
-from pipeline.steps.dedup.runs import PartitionsRecord, UnitRun, note_partitions
 from pipeline.steps.dedup.sides import HELD_OUT_CLUSTERS, SIDES
 from pipeline.steps.dedup.table import METHODS
+from pipeline.steps.dedup.unit_groups import PartitionsRecord, UnitGroup, note_partitions
 from pipeline.steps.earlier_runs import RANKS_UNIT, behind, earlier_documents, require_found
 from pipeline.steps.ingest.files import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.records import CheckRecord
 from pipeline.steps.recount import differs_by, recounted
 from pipeline.steps.selection import DEDUP_NAME, SelectionRecord, each_unit, recounts_of_kept, streams
-from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
+from pipeline.steps.step import (
+    Amounts,
+    Evidence,
+    Inputs,
+    Job,
+    Records,
+    Result,
+    Scope,
+    Step,
+    Work,
+    always,
+)
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
@@ -72,7 +83,7 @@ def recount_evidence(workspace: Workspace, work: EvidenceRecount) -> CheckRecord
 TEXT_FACTOR = 6
 """Of the longest document, where its text is compared, sampled, encoded or decoded: 190 MiB."""
 KEY_BYTES = 100
-"""Of a key while a piece of a band is worked on."""
+"""Of a key while a partition of a band is worked on."""
 PAIRS = 192 << 20
 """The pairs of a batch, and the candidates that they are expanded from."""
 SHINGLES = 32 << 20
@@ -115,7 +126,9 @@ which documents are kept."""
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
-    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, set(Dedup.model_fields) - _UNDECIDED)}
+    dedup: dict[str, object] = {
+        "dedup": SomeSettings(scope.file.dedup, set(Dedup.model_fields) - _UNDECIDED)
+    }
     if scope.earlier:  # which runs they are, never where they are
         dedup["against"] = [run.identity for run in scope.earlier]
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
@@ -156,7 +169,7 @@ def section_loss(scope: Scope) -> str | None:
 
 
 def sides_key(scope: Scope) -> str | None:
-    """Return the key of the sides that earlier runs settled; None if there are no such runs."""
+    """Return the key of the sides that earlier runs decided; None if there are no such runs."""
     return SIDES if scope.earlier else None
 
 
@@ -183,26 +196,26 @@ def _overlaps(scope: Scope) -> Sequence[str]:
 def _work(job: Job) -> Work[DedupRecord]:
     kept = streams(job.scope)
     if kept:
-        yield each_unit(job, "keep every document", lambda unit: _keep(job, unit))
+        yield each_unit(job, "keep every document", lambda unit: _keep_task(job, unit))
     config, earlier = job.file.dedup, job.scope.earlier
     require_found(earlier)
     own = units_of(job.records.of(INGEST).units)
     units = behind(own, earlier_documents(earlier))
-    where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
+    where = TaskPlace.OWN_ACTOR if units[-1].last > FEW_DOCUMENTS else TaskPlace.WORKERS
     warnings = yield from _rank(job, where)
-    corpus, runs = corpus_of(job, units, (yield from _keys_per_partition(job)))
-    found = yield from _find(job, corpus, runs)
+    corpus, groups = corpus_of(job, units, (yield from _keys_per_partition(job)))
+    found = yield from _find(job, corpus, groups)
     alike = not config.exact or bool(corpus.rules)
-    whole = Resolution(units, corpus.pieces, found, corpus.ranked, kept, alike, earlier)
+    whole = Resolution(units, corpus.partitions, found, corpus.ranked, kept, alike, earlier)
     task = job.task("resolve", resolve, whole)
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
     flows = read_flows(job.root, DEDUP_NAME)
-    settle(DEDUP_NAME, flows, let_out(job.root, "ingest"))
+    checked_flow(DEDUP_NAME, flows, let_out(job.root, "ingest"))
     largest = yield from _describe_largest(job, own, deduplicated=config.exact)
     removals = Removals(removals_by_source(units, flows), record.removed, largest)
     require_limits(job.file, removals, job.root)
-    return Whole(
+    return Result(
         DedupRecord(
             warnings=(*warnings, *warnings_of(job.file, removals)),
             sources=dict(removals.sources),
@@ -217,7 +230,7 @@ def _work(job: Job) -> Work[DedupRecord]:
     )
 
 
-def _keep(job: Job, unit: Unit) -> Task:
+def _keep_task(job: Job, unit: Unit) -> Task:
     name = unit.commit_name
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
 
@@ -232,16 +245,16 @@ def _keys_per_partition(job: Job) -> Phases[int]:
     return noted[task.unit].read(PartitionsRecord).keys
 
 
-def _find(job: Job, corpus: Corpus, runs: Sequence[UnitRun]) -> Phases[tuple[FoundEdges, ...]]:
+def _find(job: Job, corpus: Corpus, groups: Sequence[UnitGroup]) -> Phases[tuple[FoundEdges, ...]]:
     """Find duplicates by every method that the run asks for."""
     found: list[FoundEdges] = []
     for method in METHODS:
         if method.applies(job.file):
-            found += yield from method.find(job, corpus, runs)
+            found += yield from method.find(job, corpus, groups)
     return tuple(found)
 
 
-def _rank(job: Job, where: Where) -> Phases[tuple[str, ...]]:
+def _rank(job: Job, where: TaskPlace) -> Phases[tuple[str, ...]]:
     """Rank all documents, unless the first of some duplicates stays; return what to warn of."""
     dedup, units = job.file.dedup, units_of(job.records.of(INGEST).units)
     if not is_ranked(job):
@@ -267,8 +280,8 @@ def _describe_largest(
     if not deduplicated:
         return ()
     task = job.task(LARGEST_UNIT, describe_largest, units)
-    described = yield Phase("describe clusters", [task])
-    return described[task.unit].read(LargestRecord).clusters
+    found = yield Phase("describe clusters", [task])
+    return found[task.unit].read(LargestRecord).clusters
 
 
 def _amounts(_: DedupRecord, records: Records) -> Amounts:
@@ -296,7 +309,7 @@ DEDUP = Step(
     grows={"keys": KEY_BYTES},
     overlaps=_overlaps,
     amounts=_amounts,
-    takes=Takes((INGEST.name,)),
+    takes=Inputs((INGEST.name,)),
     evidence=_evidence,
     folders=("dedup",),
     earlier=("ingest", "dedup", "split"),

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Where, Workspace
+from pipeline.engine.tasks import Phase, TaskPlace, Workspace
 from pipeline.state.commit_object import Commit
 from pipeline.steps.records import StepRecord, UnitRecord, flows_of, read_all
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Job, Scope, Step, Whole, Work
+from pipeline.steps.step import Job, Result, Scope, Step, Work
 from pipeline.steps.tokenizer.load import load_tokenizer
 from stages.config import Config
 from stages.errors import DataError
@@ -174,13 +174,13 @@ def _spelling(workspace: Workspace, reader: SplitReader) -> Spelling:
     def make() -> Spelling:
         return Spelling(tokenizer.codec.spelling, partial(tokenizer.verbatim().encode, dtype=dtype))
 
-    return workspace.held(f"spelling {id(tokenizer)}", make)
+    return workspace.cached(f"spelling {id(tokenizer)}", make)
 
 
 def _model(workspace: Workspace, name: str, vocabulary: Vocabulary) -> Generate:
     """Return a generator, made once a worker."""
     key = f"generator {name} {vocabulary.size}"
-    return workspace.held(key, lambda: load_generator(name, vocabulary))
+    return workspace.cached(key, lambda: load_generator(name, vocabulary))
 
 
 def make_drawn(workspace: Workspace, work: DrawnWork) -> EpochsRecord:
@@ -262,9 +262,9 @@ def _work(job: Job) -> Work[DrawRecord]:
         if made:
             drawn = DrawnWork(dataset.name, split, dataset.epochs_on_disk, made)
             task = job.task(f"manifest-{split}", make_drawn, drawn)
-            signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)
+            signed = yield Phase(f"sign {dataset.name}/{split}", [task], TaskPlace.DRIVER)
             splits[split] = signed[task.unit].read(EpochsRecord)
-    return Whole(DrawRecord(splits=splits), flows_of(read_all(commits, DrawnRecord)))
+    return Result(DrawRecord(splits=splits), flows_of(read_all(commits, DrawnRecord)))
 
 
 DRAW = Step(

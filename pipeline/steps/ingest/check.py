@@ -57,9 +57,9 @@ def check_ingested(workspace: Workspace, unit: Unit) -> list[tuple[str, Finding]
     except (OSError, pa.ArrowException) as error:
         return [(unit.table, Finding("readable", str(error)))]
     try:
-        open_array(workspace.path(unit.keep), dtype="|b1", shape=(unit.documents,))
+        open_array(workspace.path(unit.keep_mask), dtype="|b1", shape=(unit.documents,))
     except FormatError as error:
-        found.append((unit.keep, Finding("readable", str(error))))
+        found.append((unit.keep_mask, Finding("readable", str(error))))
     return found
 
 
@@ -77,7 +77,7 @@ def _documents(workspace: Workspace, unit: Unit) -> Iterator[Finding]:
         positions = table.column("position").to_pylist()
         ids = table.column("id").to_pylist()
         places = list(zip(_paths(table.column("path")), positions, strict=True))
-        broken = {
+        faults = {
             "text_digest": ~_digested(table),
             "identity": np.array(
                 [
@@ -88,7 +88,7 @@ def _documents(workspace: Workspace, unit: Unit) -> Iterator[Finding]:
             ),
             "order": np.array([here <= before for before, here in pairwise([last, *places])], np.bool_),
         }
-        for name, rows in broken.items():
+        for name, rows in faults.items():
             wrong[name] += [ids[row].hex() for row in np.flatnonzero(rows)]
         count += table.num_rows
         last = places[-1] if places else last

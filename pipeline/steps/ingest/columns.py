@@ -32,7 +32,7 @@ _GIVES = {ID: "no id of their own", LANGUAGE: "no language", _KEPT: "no such val
 
 
 @dataclass
-class _Seen:
+class _ColumnSums:
     """Sums over the units of a source."""
 
     records: int = 0
@@ -70,12 +70,12 @@ class SourceColumns:
     def __init__(self, sources: Sequence[Source], filters: Sequence[FilterConfig] = ()) -> None:
         self._named = {source.name: _named_columns(source, filters) for source in sources}
         self._sources = sources
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _ColumnSums] = {}
 
     def add(self, unit: PartRecord) -> None:
         """Take the record of one unit, in canonical order."""
         counts = unit.columns
-        seen = self._seen.setdefault(unit.source, _Seen())
+        seen = self._seen.setdefault(unit.source, _ColumnSums())
         seen.records += counts.records
         for name, number in counts.absent.items():
             seen.absent[name] += number
@@ -98,7 +98,7 @@ class SourceColumns:
             ConfigError: there is one.
         """
         for source in self._sources:
-            seen = self._seen.get(source.name, _Seen())
+            seen = self._seen.get(source.name, _ColumnSums())
             if seen.records < least:
                 continue
             for key, column in self._named[source.name]:
@@ -111,7 +111,7 @@ class SourceColumns:
         """Say which columns some records lack or misuse; those of texts are drops and counted there."""
         found = []
         for source in self._sources:
-            seen = self._seen.get(source.name, _Seen())
+            seen = self._seen.get(source.name, _ColumnSums())
             for key, column in self._named[source.name]:
                 if column in source.text_columns or key == _BESIDE:
                     continue
@@ -150,7 +150,7 @@ def _named_columns(source: Source, filters: Sequence[FilterConfig]) -> list[tupl
     return [*columns, *((_BESIDE, column) for column in columns_for(filters, source.name))]
 
 
-def _absent_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str:
+def _absent_everywhere(source: Source, key: str, column: str, seen: _ColumnSums) -> str:
     there = ", ".join(seen.there[:NAMED]) or "none"
     setting = f"sources.{source.name}.{key}"
     if key == _BESIDE:
@@ -162,7 +162,7 @@ def _absent_everywhere(source: Source, key: str, column: str, seen: _Seen) -> st
     )
 
 
-def _wrong_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str:
+def _wrong_everywhere(source: Source, key: str, column: str, seen: _ColumnSums) -> str:
     wrong = seen.wrong(key)
     needed = "a string or an integer" if key == ID else "a string"
     other = "leave id_column out" if key == ID else 'give one language, such as language = "en"'

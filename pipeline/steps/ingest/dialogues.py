@@ -16,7 +16,7 @@ from stages.chat.template import RefusedError
 from stages.cleaning.text import clean_text, cleaned
 from stages.columns import Drop
 from stages.filtering.length import EMPTY
-from stages.reading.noticed import LEFT_OUT, MESSAGE_FIELD, RECORD_FIELD
+from stages.reading.notices import LEFT_OUT, MESSAGE_FIELD, RECORD_FIELD
 from stages.reading.records import RawDocument
 
 REFUSED = "template_refuses"
@@ -37,7 +37,7 @@ class DialogueWriter:
         self.cleaned = 0
         """Dialogues of which cleaning changed a content."""
         self.noticed: Counter[str] = Counter()
-        """What of them nothing reads, by the names of `stages.reading.noticed`."""
+        """What of them nothing reads, by the names of `stages.reading.notices`."""
 
     def write(self, record: RawDocument) -> RawDocument | Drop:
         """Return a record with its sections, or the reason why it has none."""
@@ -55,8 +55,8 @@ class DialogueWriter:
             map(ne, (turn.texts for turn in turns), (turn.texts for turn in record.turns))
         )
         self._notice(record, turns)
-        written = [(clean_text(section.text), section.flags) for section in sections]
-        (first, *rest), flags = zip(*(part for part in written if part[0]), strict=True)
+        cleaned = [(clean_text(section.text), section.flags) for section in sections]
+        (first, *rest), flags = zip(*(part for part in cleaned if part[0]), strict=True)
         return replace(record, text=first, sections=tuple(rest), flags=flags, turns=())
 
     def _notice(self, record: RawDocument, turns: Sequence[ChatTurn]) -> None:

@@ -22,7 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.ingest.compared import ComparedFiles, ComparedValues, compared_files, compared_values
+from pipeline.steps.ingest.compared_fields import (
+    ComparedFiles,
+    ComparedValues,
+    compared_files,
+    compared_values,
+)
 from pipeline.steps.ingest.making import Made
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.record import LongValues, add_long
@@ -38,7 +43,7 @@ from stages.columns import (
     kept_names,
     utf8_of,
 )
-from stages.dedup.compared import compared_signatures
+from stages.dedup.compared_texts import compared_signatures
 from stages.dedup.lsh import MinHashConfig
 from stages.identity import ID_BYTES, document_id, utf8_digest
 from stages.ledger import IdSum, Tally
@@ -47,7 +52,7 @@ NAMED_DROPS = 3
 """Drops that a unit's record names; all of them stand in its drops.parquet."""
 _OWN_ID = 4_096
 """Characters of an own id that stand in drops.parquet: one that is too long to be one is a drop."""
-DROPS_HELD = 8_192
+BUFFERED_DROPS = 8_192
 """Drops in a row group: some 4 MiB while they are Python objects."""
 ROWS_TURNED = 8_192
 """Signatures turned at a time: 4 MiB of 128 minima each."""
@@ -73,7 +78,7 @@ class DropsFile:
 
     def __init__(self, path: Path, part: InputPart) -> None:
         self._part = part
-        self._held: list[tuple[str, Drop, str | None]] = []
+        self._buffer: list[tuple[str, Drop, str | None]] = []
         self._writer = pq.ParquetWriter(path, DROPS, compression="zstd")
         self._sums: defaultdict[str, IdSum] = defaultdict(IdSum)
         self.counts: Counter[str] = Counter()
@@ -92,7 +97,7 @@ class DropsFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write what is held, and the one empty row group of a unit without drops."""
-        if kind is None and (self._held or not self.counts):
+        if kind is None and (self._buffer or not self.counts):
             self._write()
         self._writer.close()
 
@@ -110,8 +115,8 @@ class DropsFile:
             self.further_unreadable += drop.lines - 1
         self.counts[str(drop.reason)] += 1
         self._sums[str(drop.reason)].add(document_id(self._part.source, path, drop.position))
-        self._held.append((path, drop, None if own_id is None else own_id[:_OWN_ID]))
-        if len(self._held) >= DROPS_HELD:
+        self._buffer.append((path, drop, None if own_id is None else own_id[:_OWN_ID]))
+        if len(self._buffer) >= BUFFERED_DROPS:
             self._write()
 
     def tallies(self) -> dict[str, Tally]:
@@ -135,10 +140,10 @@ class DropsFile:
                 "detail": drop.detail,
                 "own_id": own_id,
             }
-            for path, drop, own_id in self._held
+            for path, drop, own_id in self._buffer
         ]
         self._writer.write_table(pa.Table.from_pylist(rows, schema=DROPS))
-        self._held = []
+        self._buffer = []
 
 
 class SignaturesFile:

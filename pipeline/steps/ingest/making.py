@@ -20,7 +20,7 @@ from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import Drop, DropReason
 from stages.config import canonical_json, changed_settings
 from stages.errors import DataError
-from stages.filtering.chain import FilterChain, Judged
+from stages.filtering.chain import FilterChain, FilteredDocument
 from stages.filtering.filter import Document, Dropped
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
 from stages.filtering.table import filters_for
@@ -29,7 +29,7 @@ from stages.reading.records import UNDETERMINED, RawDocument, Record
 
 SAMPLES = 3
 """Of the documents that went for one reason."""
-_MOST_HELD = 256
+_MOST_BUFFERED = 256
 """Samples before all but the least are let go."""
 MAX_NAME_BYTES = {"own_id": 4096, "language": 256}
 """Longest own id and language: what is longer stands in the wrong column."""
@@ -126,7 +126,7 @@ class Making:
         ends = [*made.ends[:-1], document.characters]
         return Made(record, document.text, ends, document.language or made.language)
 
-    def _sample(self, judged: Judged, record: RawDocument, path: str) -> None:
+    def _sample(self, judged: FilteredDocument, record: RawDocument, path: str) -> None:
         """Take a document that went as a sample, if its id is among the least."""
         sample = Sample(
             reason=str(judged.reason),
@@ -136,7 +136,7 @@ class Making:
             excerpt=judged.excerpt,
         )
         self._samples.append(sample)
-        if len(self._samples) > _MOST_HELD:
+        if len(self._samples) > _MOST_BUFFERED:
             self._samples = list(least_samples(self._samples))
 
 

@@ -61,7 +61,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         changes=dict(sorted(making.changes.items())),
         samples=making.samples,
         roles=dict(sorted(dialogues.roles.items())) if dialogues else {},
-        compared=files.compared.held,
+        compared=files.compared.counts,
         further_lines=columns.further_lines,
         further_unreadable=drops.further_unreadable,
         noticed=dict(

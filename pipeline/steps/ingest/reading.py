@@ -21,7 +21,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.inputs.files import InputFile
 from pipeline.inputs.place_files import open_place
 from pipeline.run_file.config import Ingest
-from pipeline.steps.ingest.compared import ComparedColumns
+from pipeline.steps.ingest.compared_fields import ComparedColumns
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ChangedInputError, ConfigError, VerificationError
 from stages.filtering.filter import FilterConfig
@@ -32,7 +32,7 @@ from stages.reading.encodings import UTF_8, transcoded
 from stages.reading.faults import reading_content
 from stages.reading.lines import Line
 from stages.reading.reader import (
-    PieceReader,
+    LineReader,
     Reader,
     StreamReader,
     TableReader,
@@ -118,26 +118,26 @@ class Reading:
             return self._chain_records(_stream_at(self._workspace, self._part))
         return self._slice_records(self._part.slice)
 
-    def _slice_records(self, piece: Slice) -> Iterator[Record]:
+    def _slice_records(self, slice_: Slice) -> Iterator[Record]:
         part, reader = self._part, self._part.reader_of(self.file)
         max_bytes, name = part.ingest.max_document_bytes, str(self.file.place)
         with reading_stream(name), opened(self._workspace, self.file) as file:
             if isinstance(reader, TableReader):
-                for record in reader.records(file, piece, part.fields, max_bytes=max_bytes, name=name):
+                for record in reader.records(file, slice_, part.fields, max_bytes=max_bytes, name=name):
                     self._cover(record.position, record.position + 1)
                     yield record
                 return
             assert reader.read_slice is not None, "what has no slices is read as a chain"
-            pieces = reader.read_slice(file, piece, max_bytes=max_bytes)
+            lines = reader.read_slice(file, slice_, max_bytes=max_bytes)
             stream = reader.open(part.fields, max_bytes)
             if reader.without_gaps:
-                yield from self._without_gaps(pieces, stream)
+                yield from self._without_gaps(lines, stream)
             else:
-                yield from self._with_gaps(piece, pieces, stream)
+                yield from self._with_gaps(slice_, lines, stream)
 
-    def _without_gaps(self, pieces: Iterator[Line], reader: PieceReader) -> Iterator[Record]:
-        """Return the records of a slice whose pieces follow each other; blank ones give none."""
-        for line in pieces:
+    def _without_gaps(self, lines: Iterator[Line], reader: LineReader) -> Iterator[Record]:
+        """Return the records of a slice whose lines follow each other; blank ones give none."""
+        for line in lines:
             self._cover(line.position, min(line.end, self.file.size))
             if line.blank:
                 continue
@@ -146,10 +146,10 @@ class Reading:
             yield parsed.pop()
 
     def _with_gaps(
-        self, piece: Slice, groups: Generator[Line, None, int | None], reader: PieceReader
+        self, slice_: Slice, groups: Generator[Line, None, int | None], reader: LineReader
     ) -> Iterator[Record]:
-        """Return the records of a slice that reaches to where the first piece of the next begins."""
-        first = None if piece.first else 0
+        """Return the records of a slice that reaches to where the first line of the next begins."""
+        first = None if slice_.first else 0
         while True:
             try:
                 group = next(groups)
@@ -219,15 +219,15 @@ class _Stream:
         self._workspace, self._first = workspace, part
         self._left = list(reversed(part.files))
         self._before = self._read = 0
-        self._pieces: Iterator[Line] = iter(())
+        self._lines: Iterator[Line] = iter(())
         self.pending: Line | None = None
-        """The piece that comes next, of `file`."""
+        """The line that comes next, of `file`."""
         self.begin = 0
         """Where in the file the next part of the chain begins."""
 
     @property
     def place(self) -> int:
-        """Where in the file the next piece begins, or where the file ends."""
+        """Where in the file the next line begins, or where the file ends."""
         return self._read if self.pending is None else self.pending.position
 
     @property
@@ -252,12 +252,12 @@ class _Stream:
         assert isinstance(reader, StreamReader), "a table has slices"
         self._is_text = reader.is_text
         self.reader = reader.open(self._first.fields, self._first.ingest.max_document_bytes)
-        self._pieces = self._pieces_of(self.file)
+        self._lines = self._lines_of(self.file)
         self.advance()
         return True
 
     def skip(self, start: int) -> None:
-        """Go on to the first piece that does not begin before `start`, or to a file that does."""
+        """Go on to the first line that does not begin before `start`, or to a file that does."""
         while self.goes_on(start):
             while self.pending is not None and self.position < start:
                 self.advance()
@@ -266,8 +266,8 @@ class _Stream:
                 return
 
     def advance(self) -> None:
-        """Go on to the next piece of the file."""
-        self.pending = next(self._pieces, None)
+        """Go on to the next line of the file."""
+        self.pending = next(self._lines, None)
 
     def leave(self, unit_size: int) -> int:
         """Return the number of the part that goes on here."""
@@ -280,14 +280,14 @@ class _Stream:
             self._read += len(chunk)
             yield chunk
 
-    def _pieces_of(self, wanted: InputFile) -> Iterator[Line]:
-        """Return the pieces of a file, all of which is read."""
+    def _lines_of(self, wanted: InputFile) -> Iterator[Line]:
+        """Return the lines of a file, all of which is read."""
         with reading_stream(str(wanted.place)), opened(self._workspace, wanted) as file:
             chunks = decompressed(file, wanted.path)
             if self._is_text:
                 chunks = transcoded(chunks, self._first.encoding)
             with reading_content(wanted.label):
-                yield from self.reader.pieces(self._counted(chunks))
+                yield from self.reader.lines(self._counted(chunks))
             if file.tell() != wanted.size:
                 raise VerificationError(
                     f"{wanted.label}: {file.tell():,} of {wanted.size:,} bytes were read; this is a bug,"
@@ -296,7 +296,7 @@ class _Stream:
 
 
 def _stream_at(workspace: Workspace, part: InputPart) -> _Stream:
-    """Return the chain's stream at the part's first piece: the one left open, or a new one.
+    """Return the chain's stream at the part's first line: the one left open, or a new one.
 
     One that a part has failed on is not used again: nobody knows how far it is.
     """
@@ -327,12 +327,12 @@ def opened(workspace: Workspace, wanted: InputFile) -> Iterator[BinaryIO]:
 def _blocks(workspace: Workspace, file: InputFile) -> NDArray[np.uint64]:
     """Return the digests of a file's blocks; the array of its task stays with the worker."""
     wanted = file.blocks
-    held: tuple[str, NDArray[np.uint64]] | None = workspace.cache.get("blocks")
-    if held is None or held[0] != wanted.xxh3:
+    cached: tuple[str, NDArray[np.uint64]] | None = workspace.cache.get("blocks")
+    if cached is None or cached[0] != wanted.xxh3:
         path = workspace.path(wanted.key)
         data = path.read_bytes()
         if xxhash.xxh3_128_hexdigest(data) != wanted.xxh3:
             message = f"{path}: not as it was committed; run again, and {file.place} is scanned again"
             raise ChangedInputError(message, file.label)
-        held = workspace.cache["blocks"] = (wanted.xxh3, np.load(io.BytesIO(data), allow_pickle=False))
-    return held[1][wanted.first : wanted.first + wanted.count]
+        cached = workspace.cache["blocks"] = (wanted.xxh3, np.load(io.BytesIO(data), allow_pickle=False))
+    return cached[1][wanted.first : wanted.first + wanted.count]

@@ -87,7 +87,7 @@ class PartRecord(UnitRecord):
     further_unreadable: int = 0
     """Likewise those of drops that no filter made."""
     noticed: dict[str, int] = Field(default_factory=dict)
-    """What is no drop and people should know, by name: see `stages.reading.noticed`."""
+    """What is no drop and people should know, by name: see `stages.reading.notices`."""
 
 
 def column_counts(columns: ColumnsSeen) -> ColumnCounts:

@@ -12,11 +12,11 @@ from pipeline.inputs.bundles import BUNDLES, Bundle, bundles_of
 from pipeline.inputs.files import fields_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.filters import decisive_filters, filter_warnings
-from pipeline.run_file.fingerprints import Some, fingerprint_of
+from pipeline.run_file.fingerprints import SomeSettings, fingerprint_of
 from pipeline.state.commit_object import Commit
 from pipeline.steps.ingest.check import recount_ingested, require_chains, require_whole_files
 from pipeline.steps.ingest.columns import SourceColumns, require_learned_roles, unused_roles
-from pipeline.steps.ingest.compared import (
+from pipeline.steps.ingest.compared_fields import (
     compared_columns,
     libraries_of,
     readers_of,
@@ -29,7 +29,7 @@ from pipeline.steps.ingest.making import least_samples
 from pipeline.steps.ingest.part import ingest_part
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.record import PartRecord, Sample
-from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
+from pipeline.steps.ingest.unreadable import UnreadableCounter, check_readable
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.step import (
@@ -37,10 +37,10 @@ from pipeline.steps.step import (
     Evidence,
     Job,
     Records,
+    Result,
     Scope,
     Step,
     StepPlan,
-    Whole,
     Work,
     always,
 )
@@ -50,7 +50,7 @@ from stages.dedup.normalization import unicode_version
 from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
-from stages.reading.noticed import notice_warnings, said_of_notice
+from stages.reading.notices import notice_warnings, said_of_notice
 
 BATCH_FACTOR = 6
 """Of a batch of documents and the row group that it becomes."""
@@ -110,7 +110,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "ingest": _unit_settings(file),
         "bundles": BUNDLES,
         "signatures": _signatures(file),
-        "sources": {source.name: Some(source, _SOURCE) for source in file.file_sources},
+        "sources": {source.name: SomeSettings(source, _SOURCE) for source in file.file_sources},
         "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
         "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
         **({"libraries": libraries} if (libraries := libraries_of(scope.inputs)) else {}),
@@ -121,16 +121,16 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     }
 
 
-def _unit_settings(file: RunFile) -> Some:
+def _unit_settings(file: RunFile) -> SomeSettings:
     """Return what of ingest's config decides its units; the bound on bad records decides none."""
-    return Some(file.ingest, set(type(file.ingest).model_fields) - {"max_bad_fraction"})
+    return SomeSettings(file.ingest, set(type(file.ingest).model_fields) - {"max_bad_fraction"})
 
 
 def _signatures(file: RunFile) -> object:
     """Return what of dedup's config decides the signatures that ingest writes."""
     if not file.dedup.near:
         return None
-    own = Some(file.dedup.minhash, {"shingle", "size", "num_perm", "normalize"})
+    own = SomeSettings(file.dedup.minhash, {"shingle", "size", "num_perm", "normalize"})
     return [own, unicode_version()] if file.dedup.minhash.normalize else own
 
 
@@ -155,7 +155,7 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     by_source = {
         source.name: [
             *common,
-            Some(source, _SOURCE),
+            SomeSettings(source, _SOURCE),
             *_filters_of(file, source.name),
             *([templates[source.name]] if source.name in templates else []),
         ]
@@ -195,22 +195,23 @@ def _need(scope: Scope) -> Need:
     need = (
         least + factor * int(scope.file.ingest.max_document_bytes) + sum(one.memory for one in filters)
     )
-    held, path = max(
-        ((part.held, item.path) for item in scope.inputs for part in item.slices or ()), default=(0, "")
+    largest, path = max(
+        ((part.most_bytes, item.path) for item in scope.inputs for part in item.slices or ()),
+        default=(0, ""),
     )
-    if not held:
+    if not largest:
         return Need(need, "lower ingest.max_document_bytes")
     remedy = (
-        f"write {path} again in smaller row groups or pages: one takes {show_bytes(held)} at once"
+        f"write {path} again in smaller row groups or pages: one takes {show_bytes(largest)} at once"
         " (pyarrow: row_group_size, or write_batch_size=16 with use_dictionary=False)"
     )
-    return Need(need + PAGE_FACTOR * held, remedy, lowered=need)
+    return Need(need + PAGE_FACTOR * largest, remedy, lowered=need)
 
 
 def _work(job: Job) -> Work[IngestRecord]:
     file, bundles = job.file, _bundles(job.scope)
     by_key = {bundle.key: bundle for bundle in bundles}
-    so_far = UnreadableSoFar(bundles, file.ingest.max_bad_fraction, file.file_sources, file.filters)
+    so_far = UnreadableCounter(bundles, file.ingest.max_bad_fraction, file.file_sources, file.filters)
 
     def follow(task: Task, commit: Commit) -> Task | None:
         record = commit.read(PartRecord)
@@ -228,11 +229,11 @@ def _work(job: Job) -> Work[IngestRecord]:
     return _ended(job, commits)
 
 
-def _ended(job: Job, commits: Mapping[str, Commit]) -> Whole[IngestRecord]:
+def _ended(job: Job, commits: Mapping[str, Commit]) -> Result[IngestRecord]:
     """Return what the units come to, in canonical order."""
     parts = read_all(commits, PartRecord)
     require_chains(parts.values())
-    return Whole(_summed(job, parts), flows_of(parts))
+    return Result(_summed(job, parts), flows_of(parts))
 
 
 def _part(job: Job, bundle: Bundle, number: int) -> Task:

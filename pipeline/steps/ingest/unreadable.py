@@ -22,7 +22,7 @@ bad lines at the head of a good file would do."""
 NAMED = 3
 
 
-class UnreadableSoFar:
+class UnreadableCounter:
     """Counts unreadable records while units come in.
 
     Args:

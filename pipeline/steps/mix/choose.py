@@ -11,7 +11,7 @@ from pipeline.steps.mix.intervals import mix_key, read_classes, write_classes
 from pipeline.steps.records import StepRecord
 from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
-from stages.mixing.later import Later, LaterShare, later_shares
+from stages.mixing.later_generations import LaterGeneration, LaterShare, later_shares
 from stages.mixing.plan import Ends, MixStage, PlannedMix, Planning, plain_ends, plan_mix
 
 MIX_NAME = "mix"
@@ -33,7 +33,7 @@ class MixChoice:
     unweighted: int
     rules: tuple[str, ...] = ()
     """Later rules by which it is planned."""
-    later: Later | None = None
+    later: LaterGeneration | None = None
     """Of a later generation by the rule for these."""
     stages: tuple[MixStage | None, ...] = ()
     """All stages before it, the first one first; None has no mix."""
@@ -180,7 +180,7 @@ def _seen(workspace: Workspace, work: MixChoice, counts: Sequence[ClassCounts]) 
     return {one.order: one.end for one in read_classes(workspace, work.after)}
 
 
-def later_of(record: MixRecord, replays: Mapping[str, str]) -> Later | None:
+def later_of(record: MixRecord, replays: Mapping[str, str]) -> LaterGeneration | None:
     """Return what a finished mix came after, if it followed the rule for later generations.
 
     Args:
@@ -189,4 +189,4 @@ def later_of(record: MixRecord, replays: Mapping[str, str]) -> Later | None:
     """
     if LATER not in (record.rules or ()):
         return None
-    return Later(record.earlier, frozenset(replays))
+    return LaterGeneration(record.earlier, frozenset(replays))

@@ -82,17 +82,17 @@ def _training_documents(workspace: Workspace, work: MixUnit) -> Iterator[pa.Tabl
     path = store.folder / "documents.parquet"
     columns = [*INTERVAL_COLUMNS, "tokens", *weight_columns(work.weights)]
     with named_table(path), pq.ParquetFile(path, pre_buffer=False) as file:  # in half of the time
-        held = list[pa.RecordBatch]()
+        batches = list[pa.RecordBatch]()
         for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
-            held.append(batch.slice(0, left))  # a row group has a few hundred rows
-            left -= held[-1].num_rows
-            if left == 0 or sum(one.num_rows for one in held) >= _ROWS:
-                yield pa.Table.from_batches(held)
-                held.clear()
+            batches.append(batch.slice(0, left))  # a row group has a few hundred rows
+            left -= batches[-1].num_rows
+            if left == 0 or sum(one.num_rows for one in batches) >= _ROWS:
+                yield pa.Table.from_batches(batches)
+                batches.clear()
             if left == 0:
                 return
-        if held:
-            yield pa.Table.from_batches(held)
+        if batches:
+            yield pa.Table.from_batches(batches)
 
 
 @dataclass
@@ -111,9 +111,9 @@ class _Cells:
         """Add amounts to some cells; a key may stand there many times."""
         self._waiting.append((keys, np.stack([documents, tokens])))
         if sum(len(waiting) for waiting, _ in self._waiting) > max(_ROWS, len(self.keys)):
-            self.settle()
+            self.sum_up()
 
-    def settle(self) -> "_Cells":
+    def sum_up(self) -> "_Cells":
         """Sum up what was added."""
         keys = np.concatenate([self.keys, *(keys for keys, _ in self._waiting)])
         amounts = np.concatenate([self.amounts, *(amounts for _, amounts in self._waiting)], axis=1)
@@ -158,7 +158,7 @@ class _BinCounts:
 
     def classes(self) -> list[ClassCounts]:
         """Return the counts in the order of source, language and level."""
-        cells = self._cells.settle()
+        cells = self._cells.sum_up()
         borders = np.searchsorted(cells.keys, BINS * np.arange(len(self._numbers) + 1)).tolist()
         columns = np.vstack([cells.keys % BINS, cells.amounts])
         found = []
@@ -169,7 +169,7 @@ class _BinCounts:
 
     def table(self) -> pa.Table:
         """Return the counts of one source, in the order of language, level and bin."""
-        cells, names = self._cells.settle(), list(self._numbers)
+        cells, names = self._cells.sum_up(), list(self._numbers)
         ranks = np.zeros(len(names), np.int64)
         ranks[[number for _, number in sorted(self._numbers.items())]] = np.arange(len(names))
         order = np.argsort(ranks[cells.keys // BINS], kind="stable")

@@ -15,7 +15,7 @@ from pipeline.steps.units import units_of
 from stages.errors import ConfigError
 from stages.mixing.classes import ClassCounts
 from stages.mixing.config import DatasetMix
-from stages.mixing.later import left_out_of
+from stages.mixing.later_generations import left_out_of
 from stages.mixing.plan import PlannedMix, Planning, plan_mix
 
 EARLIER = "earlier"

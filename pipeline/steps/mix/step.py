@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Where, Workspace
+from pipeline.engine.tasks import Phase, TaskPlace, Workspace
 from pipeline.run_file.dataset import Dataset
-from pipeline.run_file.fingerprints import Some
+from pipeline.run_file.fingerprints import SomeSettings
 from pipeline.steps.mix.choose import (
     LATER,
     MIX_NAME,
@@ -27,11 +27,11 @@ from pipeline.steps.mix.rules import EARLIER, RULES, weights_of
 from pipeline.steps.records import CheckRecord, found_in, read_all, unreadable
 from pipeline.steps.replay.step import REPLAY, token_units
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work
+from pipeline.steps.step import Amounts, Job, Records, Result, Scope, Step, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from stages.errors import ConfigError, DataError
 from stages.findings import Finding
-from stages.mixing.later import Later
+from stages.mixing.later_generations import LaterGeneration
 from stages.mixing.plan import MixStage
 from stages.mixing.pools import DrawnSource
 
@@ -63,7 +63,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     mix = scope.file.mix_of(scope.dataset)
     assert mix is not None, "a dataset without a mix has no such step"
     weights = weights_of(scope.file)
-    return {"mix": Some(mix, _DECIDING), **({"weights": weights} if weights else {})}
+    return {"mix": SomeSettings(mix, _DECIDING), **({"weights": weights} if weights else {})}
 
 
 def _work(job: Job) -> Work[MixRecord]:
@@ -76,8 +76,8 @@ def _work(job: Job) -> Work[MixRecord]:
         largest=largest_of(records),
     )
     task = job.task("choose", choose_mix, choice)
-    chosen = yield Phase(f"plan the mix of {job.scope.dataset.name}", [task], Where.DRIVER)
-    return Whole(chosen[task.unit].read(MixRecord))
+    chosen = yield Phase(f"plan the mix of {job.scope.dataset.name}", [task], TaskPlace.DRIVER)
+    return Result(chosen[task.unit].read(MixRecord))
 
 
 def mix_units(job: Job) -> tuple[MixUnit, ...]:
@@ -89,7 +89,7 @@ def mix_units(job: Job) -> tuple[MixUnit, ...]:
     )
 
 
-def mix_choice(job: Job, rules: Sequence[str], *, later: Later | None) -> MixChoice:
+def mix_choice(job: Job, rules: Sequence[str], *, later: LaterGeneration | None) -> MixChoice:
     """Return what the mix of a dataset is planned from.
 
     Args:
@@ -104,12 +104,12 @@ def mix_choice(job: Job, rules: Sequence[str], *, later: Later | None) -> MixCho
     return replace(own, rules=tuple(rules), later=later, stages=_stages_before(job))
 
 
-def _later(job: Job) -> Later | None:
+def _later(job: Job) -> LaterGeneration | None:
     """Return what the mix of a later generation comes after, if it follows the rule for these."""
     if LATER not in job.plan.rules:
         return None
     earlier = job.scope.mixed.get(job.scope.dataset.name, {})
-    return Later(earlier, frozenset(job.file.replays))
+    return LaterGeneration(earlier, frozenset(job.file.replays))
 
 
 def _stages_before(job: Job) -> tuple[MixStage | None, ...]:
@@ -134,7 +134,7 @@ def _amounts(record: MixRecord, _: Records) -> Amounts:
     return Amounts(record.documents, None, record.tokens)
 
 
-def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
+def _plan_line(settings: Mapping[str, Any], record: MixRecord | None) -> str:
     """Say what is asked of each source, and once the mix is planned what it has of each."""
     mix = settings["mix"]
     planned = {} if record is None else tokens_by_source(record)
@@ -174,7 +174,7 @@ MIX = Step(
     work=_work,
     amounts=_amounts,
     replayed=(TOKENIZE.name,),
-    told=_told,
+    plan_line=_plan_line,
     rules=RULES,
     folders=("mix", "work"),
     unread=("work/mix/",),
@@ -182,7 +182,7 @@ MIX = Step(
 )
 
 
-class MixChecked(CheckRecord):
+class MixFindings(CheckRecord):
     """What was found of a mix, and what the token store says that it is to hold."""
 
     drawn: tuple[DrawnSource, ...] = ()
@@ -191,20 +191,20 @@ class MixChecked(CheckRecord):
     """Tokens of the largest training document."""
 
 
-def check_mix(workspace: Workspace, work: MixChoice) -> MixChecked:
+def check_mix(workspace: Workspace, work: MixChoice) -> MixFindings:
     """Count the documents of the token store again, plan the mix again, and compare."""
     key = mix_key(work.dataset)
     try:
         found = read_classes(workspace, work.dataset)
         planned, largest = planned_again(workspace, work)
     except (DataError, ConfigError, OSError) as error:
-        return MixChecked(findings=found_in([(key, unreadable(error))]))
+        return MixFindings(findings=found_in([(key, unreadable(error))]))
     if found == planned.classes:
-        return MixChecked(findings=(), drawn=planned.drawn, largest=largest)
+        return MixFindings(findings=(), drawn=planned.drawn, largest=largest)
     differ = sorted(one.order for one in set(found).symmetric_difference(planned.classes))
     source, language, level = differ[0]
     message = (
         f"{len(differ):,} of its classes are not as the token store and the settings give them; the"
         f" first is of source {source!r}, language {language!r} and level {level}"
     )
-    return MixChecked(findings=found_in([(key, Finding("mix", message))]))
+    return MixFindings(findings=found_in([(key, Finding("mix", message))]))

@@ -62,7 +62,7 @@ class ReplayUnitRecord(UnitRecord):
 
 
 @dataclass(frozen=True)
-class _Fixed:
+class _FixedColumns:
     """What is as long for every document, as the other run has them."""
 
     id: NDArray[np.uint8]
@@ -118,7 +118,7 @@ def index_unit(workspace: Workspace, work: ReplayUnit) -> ReplayUnitRecord:
     return _record(folder, work, held_out=_held_out(store, count))
 
 
-def _fixed_of(store: TokenUnit, count: int) -> _Fixed:
+def _fixed_of(store: TokenUnit, count: int) -> _FixedColumns:
     """Return ids, positions, digests and tokens of the first documents of a unit."""
     ids, digests = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, DIGEST_BYTES), np.uint8)]
     positions, tokens = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -127,7 +127,7 @@ def _fixed_of(store: TokenUnit, count: int) -> _Fixed:
         digests.append(fixed_bytes(table.column("digest"), DIGEST_BYTES))
         positions.append(table.column("position").to_numpy())
         tokens.append(table.column("tokens").to_numpy())
-    return _Fixed(
+    return _FixedColumns(
         np.concatenate(ids), np.concatenate(positions), np.concatenate(digests), np.concatenate(tokens)
     )
 

@@ -27,7 +27,7 @@ from stages.ragged import Ragged
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.token_store import TokenUnit, read_ends
 
-_DESCRIBED = ("own_id", "language", "path", "position", "digest", "tokens")
+_COLUMNS = ("own_id", "language", "path", "position", "digest", "tokens")
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,12 @@ def _indexed(workspace: Workspace, work: ReplayRecount, key: str) -> Found:
         message = "ids of some documents begin or end elsewhere"
         yield f"{work.made.tokens}/places.npy", Finding("ids", message)
     yield from _placed(own, found, work, key)
-    described = (*_DESCRIBED, *kept_names(work.unit.keep_columns))
+    names = (*_COLUMNS, *kept_names(work.unit.keep_columns))
     tables = [
-        read_rows(one.folder / "documents.parquet", ["id", *described], 0, count)
-        for one in (own, theirs)
+        read_rows(one.folder / "documents.parquet", ["id", *names], 0, count) for one in (own, theirs)
     ]
-    mine, other = (described_as(one, described) for one in tables)
-    wrong = [name for name in described if not np.array_equal(mine[name], other[name])]
+    mine, other = (described_as(one, names) for one in tables)
+    wrong = [name for name in names if not np.array_equal(mine[name], other[name])]
     if wrong:
         message = f"says another {', '.join(wrong)} of some documents than the replayed run"
         yield key, Finding("documents", message)

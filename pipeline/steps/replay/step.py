@@ -13,7 +13,7 @@ from pipeline.steps.replay.recount import ReplayRecount, recount_replayed
 from pipeline.steps.replayed_runs import ReplayedRun, most_documents, replayed_columns, replayed_units
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Whole, Work, always
+from pipeline.steps.step import Amounts, Evidence, Job, Records, Result, Scope, Step, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.units import Unit, units_of
 from stages.store.digests import FileDigest
@@ -80,7 +80,7 @@ def _work(job: Job) -> Work[ReplayRecord]:
         tokens=sum(unit.tokens for unit in found.values()),
         borrowed={name: unit.ids for name, unit in found.items()},
     )
-    return Whole(record, flows_of(found))
+    return Result(record, flows_of(found))
 
 
 def _amounts(record: ReplayRecord, _: Records) -> Amounts:

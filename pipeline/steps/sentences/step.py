@@ -17,7 +17,7 @@ from pipeline.steps.dedup.step import text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.names import read_rows
 from pipeline.steps.records import StepRecord, UnitRecord, flows_of, read_all
-from pipeline.steps.step import Job, Scope, Step, Takes, Whole, Work, always
+from pipeline.steps.step import Inputs, Job, Result, Scope, Step, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import Unit, stored_tally, units_of
@@ -92,7 +92,7 @@ def _work(job: Job) -> Work[AllSentencesRecord]:
         documents=sum(unit.documents for unit in found.values()),
         sentences=sum(unit.sentences for unit in found.values()),
     )
-    return Whole(record, flows_of(found))
+    return Result(record, flows_of(found))
 
 
 SENTENCES = Step(
@@ -105,6 +105,6 @@ SENTENCES = Step(
     need=_need,
     work=_work,
     overlaps=always((TOKENIZE.name,)),
-    takes=Takes((TOKENIZE.name,)),
+    takes=Inputs((TOKENIZE.name,)),
     folders=("sentences",),
 )

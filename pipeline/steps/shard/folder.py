@@ -20,8 +20,8 @@ from pipeline.steps.shard.rows import LaidRows
 from pipeline.steps.units import from_hex
 from stages.ledger import IdSum
 from stages.objectives.traits import Traits
-from stages.packing.sections import learned_runs
-from stages.ragged import Ragged, batches, runs
+from stages.packing.sections import learned_ranges
+from stages.ragged import Ragged, batches, ranges_of
 from stages.store.arrays import id_dtype, write_array
 from stages.store.manifest import (
     ADDED_END,
@@ -85,11 +85,11 @@ class ShardFolder:
     def _put_losses(self, rows: LaidRows, sections: Ragged, learned: NDArray[np.bool_]) -> None:
         """Write 1 for each token with a loss, 0 for all else: (rows, length) |u1."""
         own = rows.own
-        places, counts = learned_runs(own, sections, learned)
+        places, counts = learned_ranges(own, sections, learned)
         mask = mapped_npy(self.path / f"{LOSS_MASK}.npy", "|u1", (own.num_rows, own.row_length))
         flat = mask.reshape(-1)
         for first, last in batches(counts, _TOGETHER):
-            flat[runs(places[first:last], counts[first:last])] = 1
+            flat[ranges_of(places[first:last], counts[first:last])] = 1
 
     def _put_ids(self, group: MergedGroup, rows: LaidRows) -> None:
         """Write the rows: documents, what frames them, and padding where nothing lies."""

@@ -20,7 +20,7 @@ from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids
 from pipeline.steps.units import Unit
 from stages.config import Config
 from stages.ledger import Flow, Tally
-from stages.objectives.table import Resolved, resolve
+from stages.objectives.table import ResolvedObjective, resolve
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.manifest import (
@@ -59,7 +59,7 @@ class ShardRecord(UnitRecord, ShardCounts):
     """One shard."""
 
     source_rows: dict[str, tuple[int, ...]] | None = None
-    """Of each source, how many rows it has by how full they are; None unless rows are dealt."""
+    """Of each source, how many rows it has by how full they are; None unless rows are interleaved."""
 
 
 class ManifestRecord(UnitRecord, ShardCounts):
@@ -163,7 +163,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> ManifestRecord:
 def manifest_of(
     workspace: Workspace,
     work: ManifestWork,
-    known: Resolved,
+    known: ResolvedObjective,
     *,
     shards: tuple[Shard, ...] = (),
     tables: Mapping[str, FileDigest] | None = None,
@@ -196,7 +196,7 @@ def manifest_of(
     )
 
 
-def _columns(work: ManifestWork, known: Resolved) -> dict[str, Column]:
+def _columns(work: ManifestWork, known: ResolvedObjective) -> dict[str, Column]:
     columns = {
         "input_ids": Column(
             dtype=id_dtype(work.vocab_size).str,

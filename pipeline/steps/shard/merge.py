@@ -32,7 +32,7 @@ from stages.objectives.table import needs_sentences
 from stages.objectives.traits import Traits
 from stages.packing.layout import PackingConfig
 from stages.packing.sections import learned_sections
-from stages.ragged import Ragged, joined, runs
+from stages.ragged import Ragged, joined, ranges_of
 from stages.store.ranges import copy_ranges
 from stages.store.token_store import TokenUnit, read_ends
 
@@ -278,53 +278,56 @@ def merge_group(
         packing: of the rows.
         copies: which copies of each document there are; None: each document once.
     """
-    held, intervals = _Columns(), None
+    columns, intervals = _Columns(), None
     with_sentences, with_sections = needs_sentences(traits, packing), bool(traits.sections)
     if copies is not None:
         intervals = Intervals.read(workspace, copies.dataset, copies.weights)
     for unit in units:
-        held.add(workspace, unit, group, intervals)
+        columns.add(workspace, unit, group, intervals)
         if with_sentences:
-            first, last = held.ranges[-1]
-            held.sentences.append(read_ends(workspace.path(unit.sentences), first, last))
+            first, last = columns.ranges[-1]
+            columns.sentences.append(read_ends(workspace.path(unit.sentences), first, last))
         if with_sections:
-            held.add_sections(unit, group)
-    identities = np.concatenate(held.identities)
-    rows, numbers, orders, flow = _copies(held, identities, copies)
+            columns.add_sections(unit, group)
+    identities = np.concatenate(columns.identities)
+    rows, numbers, orders, flow = _copies(columns, identities, copies)
     halves = np.ascontiguousarray(identities[rows]).view(">u8").reshape(-1, 2)
     order = np.lexsort((numbers, halves[:, 1], halves[:, 0], orders))
     rows = rows[order]
     return MergedGroup(
         group,
         tuple(units),
-        tuple(held.stores),
-        np.concatenate(held.owners)[rows],
-        np.concatenate(held.begins)[rows],
-        np.concatenate(held.lengths)[rows],
+        tuple(columns.stores),
+        np.concatenate(columns.owners)[rows],
+        np.concatenate(columns.begins)[rows],
+        np.concatenate(columns.lengths)[rows],
         identities[rows],
-        np.concatenate(held.positions)[rows],
+        np.concatenate(columns.positions)[rows],
         rows,
         numbers[order].astype(np.int32),
         flow,
-        tuple(held.ranges),
-        joined(held.sentences).take(rows) if with_sentences else None,
-        joined(held.sections).take(rows) if with_sections else None,
-        joined(held.learned).take(rows).values.astype(np.bool_) if with_sections else None,
+        tuple(columns.ranges),
+        joined(columns.sentences).take(rows) if with_sentences else None,
+        joined(columns.sections).take(rows) if with_sections else None,
+        joined(columns.learned).take(rows).values.astype(np.bool_) if with_sections else None,
     )
 
 
 def _copies(
-    held: _Columns, identities: NDArray[np.uint8], copies: Copies | None
+    columns: _Columns, identities: NDArray[np.uint8], copies: Copies | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], MixFlow]:
     """Return of each copy the document's place, which copy it is and its order, and what is mixed."""
-    orders, lengths = np.concatenate(held.orders), np.concatenate([*held.lengths, np.empty(0, np.int64)])
+    orders, lengths = (
+        np.concatenate(columns.orders),
+        np.concatenate([*columns.lengths, np.empty(0, np.int64)]),
+    )
     rows, numbers = np.arange(len(identities)), np.zeros(len(identities), np.int64)
     received = tally_of(identities, tokens=int(lengths.sum()))
     if copies is None:
         return rows, numbers, orders, MixFlow(received, Tally(tokens=0), Tally(tokens=0))
-    first, counts = np.concatenate(held.first_copies), np.concatenate(held.counts)
+    first, counts = np.concatenate(columns.first_copies), np.concatenate(columns.counts)
     out = (first > 0) | (counts == 0)
-    rows, numbers = np.repeat(rows, counts), runs(first, counts)
+    rows, numbers = np.repeat(rows, counts), ranges_of(first, counts)
     further = np.flatnonzero(numbers)
     orders = orders[rows]
     orders[further] = np.fromiter(

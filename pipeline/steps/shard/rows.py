@@ -1,7 +1,7 @@
 """Rows: how the documents of a shard are laid out, and in which order their rows stand.
 
     "shuffle"   all documents -> laid out -> framed -> rows shuffled
-    "exact"     the documents of each source -> laid out -> framed -> rows shuffled -> dealt by source
+    "exact"     the documents of each source -> laid out -> framed -> rows shuffled -> interleaved
 
 Within each of these, the documents of one component of a mixture are laid out together.
 """
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pipeline.steps.shard.merge import MergedGroup
 from pipeline.steps.units import rows_of_bytes
 from stages.mixing.placement import component_hash
-from stages.objectives.kind import Documents, LaidOut
-from stages.objectives.table import Resolved
+from stages.objectives.kind import Documents, LaidOutRows
+from stages.objectives.table import ResolvedObjective
 from stages.objectives.traits import Objective
-from stages.packing.interleave import class_counts, dealt_order
+from stages.packing.interleave import class_counts, interleaved_order
 from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
 from stages.packing.row_frames import begins_of, frame_rows, framed_prompts, own_layout, pack_closed
 from stages.packing.sections import prompt_lengths
@@ -54,7 +54,7 @@ class LaidRows:
     columns: Mapping[str, NDArray[np.generic]]
     """What else is stored of each row, by name: (R,) each."""
     by_source: Mapping[str, tuple[int, ...]] | None
-    """Of each source, how many rows it has by how full they are; None unless rows are dealt."""
+    """Of each source, how many rows it has by how full they are; None unless rows are interleaved."""
     begins: int
     """Ids of a frame before each row: 0 or 1."""
 
@@ -76,7 +76,7 @@ class LaidRows:
         return framed_prompts(prompts, self.own.row_ptr[:-1], begins=self.begins)
 
 
-def lay_out(group: MergedGroup, settings: RowSettings, known: Resolved) -> LaidRows:
+def lay_out(group: MergedGroup, settings: RowSettings, known: ResolvedObjective) -> LaidRows:
     """Return the rows of a shard in their order, laid out as its objective has it."""
     begins, sources = begins_of(settings.row_frame), None
     if settings.interleave == "exact":
@@ -88,7 +88,7 @@ def lay_out(group: MergedGroup, settings: RowSettings, known: Resolved) -> LaidR
     by_source = None
     if sources is not None:
         classes, counts = class_counts(laid.layout, sources, num_sources=len(names))
-        order = dealt_order(order, classes, counts)
+        order = interleaved_order(order, classes, counts)
         of_names = zip(names, counts.tolist(), strict=True)
         by_source = {name: tuple(rows) for name, rows in of_names if any(rows)}
     columns = {name: column[order] for name, column in laid.columns.items()}
@@ -100,11 +100,11 @@ class _Packer:
     """Lays documents into rows that have room for their frames."""
 
     settings: RowSettings
-    known: Resolved
+    known: ResolvedObjective
     begins: int
     """Ids of a frame before each row."""
 
-    def rows_of(self, group: MergedGroup, sources: NDArray[np.int64] | None) -> LaidOut:
+    def rows_of(self, group: MergedGroup, sources: NDArray[np.int64] | None) -> LaidOutRows:
         """Lay out the documents of a group: together, or those of each source in rows of their own.
 
         Args:
@@ -129,7 +129,7 @@ class _Packer:
         columns = {
             name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
         }
-        return LaidOut(stack_layouts(layouts, members, row_length=layouts[0].row_length), columns)
+        return LaidOutRows(stack_layouts(layouts, members, row_length=layouts[0].row_length), columns)
 
     def _components(self, group: MergedGroup) -> NDArray[np.int64]:
         """Return the component of each document, (D,): 0 if the objective is no mixture."""
@@ -141,13 +141,13 @@ class _Packer:
         )
         return np.array([self.known.component(hashed) for hashed in hashes], np.int64)
 
-    def _laid(self, documents: Documents, components: NDArray[np.int64]) -> LaidOut:
+    def _laid(self, documents: Documents, components: NDArray[np.int64]) -> LaidOutRows:
         """Lay documents into rows as the objective wants them; those of one component together."""
         known = self.known
         widths = replace(known.widths, stored=known.widths.stored - self.begins)
         if known.kind is not None:
             own = known.kind.lay_out(documents, known.config, widths)
-            return own or LaidOut(self._packed(documents, widths.stored), {})
+            return own or LaidOutRows(self._packed(documents, widths.stored), {})
         members = [np.flatnonzero(components == number) for number in range(len(known.parts))]
         layouts = [
             self._packed(documents.take(some), part.widths.stored - self.begins)
@@ -155,7 +155,7 @@ class _Packer:
         ]
         rows = [layout.num_rows for layout in layouts]
         layout = stack_layouts(layouts, members, row_length=widths.stored)
-        return LaidOut(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(rows), dtype=np.uint8), rows)})
+        return LaidOutRows(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(rows), dtype=np.uint8), rows)})
 
     def _packed(self, documents: Documents, row_length: int) -> Layout:
         lengths, sentences, traits = documents.lengths, documents.sentences, self.known.traits
@@ -167,7 +167,9 @@ class _Packer:
         return pack(lengths, row_length=row_length, growth=traits.growth, sentences=sentences)
 
 
-def _framed(laid: LaidOut, lengths: NDArray[np.int64], *, begins: int, row_length: int) -> LaidOut:
+def _framed(
+    laid: LaidOutRows, lengths: NDArray[np.int64], *, begins: int, row_length: int
+) -> LaidOutRows:
     """Return rows with their frames, and what else is stored of each; prompts show what begins a row.
 
     Args:
@@ -181,4 +183,4 @@ def _framed(laid: LaidOut, lengths: NDArray[np.int64], *, begins: int, row_lengt
     if PROMPT in columns:
         prompts = columns[PROMPT].astype(np.int32)
         columns[PROMPT] = framed_prompts(prompts, np.arange(len(prompts)), begins=begins)
-    return LaidOut(rows, columns)
+    return LaidOutRows(rows, columns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow.parquet as pq
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Task, Where, Workspace
+from pipeline.engine.tasks import Phase, Task, TaskPlace, Workspace
 from pipeline.steps.mix.rules import weights_of
 from pipeline.steps.mix.step import MIX
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
@@ -30,7 +30,7 @@ from pipeline.steps.shard.make import (
 from pipeline.steps.shard.merge import Copies
 from pipeline.steps.shard.rows import RowSettings
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
+from pipeline.steps.step import Amounts, Evidence, Inputs, Job, Records, Result, Scope, Step, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import from_hex
@@ -181,9 +181,9 @@ def _work(job: Job) -> Work[DatasetRecord]:
             rows, generation = rows_of(job.scope, split), job.scope.generation
             manifest = ManifestWork(dataset.name, split, made, rows, vocab_size, generation)
             task = job.task(f"manifest-{split}", make_manifest, manifest)
-            signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)
+            signed = yield Phase(f"sign {dataset.name}/{split}", [task], TaskPlace.DRIVER)
             splits[split] = signed[task.unit].read(ManifestRecord)
-    return Whole(DatasetRecord(splits=splits), flows_of(read_all(commits, ShardRecord)))
+    return Result(DatasetRecord(splits=splits), flows_of(read_all(commits, ShardRecord)))
 
 
 def _amounts(record: DatasetRecord, records: Records) -> Amounts:
@@ -215,7 +215,7 @@ SHARD = Step(
     work=_work,
     grows={"shard_documents": DOCUMENT_ROW},
     amounts=_amounts,
-    takes=Takes((TOKENIZE.name,), by_unit=False, beside=(REPLAY.name,)),
+    takes=Inputs((TOKENIZE.name,), by_unit=False, beside=(REPLAY.name,)),
     evidence=_evidence,
     replayed=(TOKENIZE.name,),
     folders=("datasets",),

@@ -58,7 +58,7 @@ class CandidateUnit:
     validation: ValidationConfig
     seed: int
     sides: str | None = None
-    """Key of the sides that earlier runs settled; None if there are none."""
+    """Key of the sides that earlier runs decided; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class ValidationChoice:
     """As of `CandidateUnit`: what earlier runs held out is so, whatever `validation` allows."""
 
 
-class Joined(Config):
+class JoinedDocuments(Config):
     """Documents that are held out because an earlier generation or run holds out their clusters."""
 
     documents: int = 0
     tokens: int = 0
 
 
-class JoinedCluster(Joined):
+class JoinedCluster(JoinedDocuments):
     """A cluster of such documents."""
 
     cluster: str
@@ -95,13 +95,13 @@ class CountRecord(UnitRecord):
     """Candidates of a unit."""
 
     clusters: int
-    joined: Joined = Joined()
+    joined: JoinedDocuments = JoinedDocuments()
     """What joins validation because an earlier run holds out its clusters."""
     largest_joined: JoinedCluster | None = None
 
 
 class SplitRecord(StepRecord):
-    """What is held out, and how many shards there are, settled once and for all."""
+    """What is held out, and how many shards there are, decided once and for all."""
 
     candidates: int
     """Clusters that may be held out."""
@@ -113,7 +113,7 @@ class SplitRecord(StepRecord):
     """Of their names."""
     shards: dict[str, int]
     """By split; 0 if there is none."""
-    joined: dict[str, Joined] = Field(default_factory=dict)
+    joined: dict[str, JoinedDocuments] = Field(default_factory=dict)
     """By source; sources without such documents are left out."""
     largest_joined: JoinedCluster | None = None
     """The one with the most tokens in a unit."""
@@ -133,17 +133,17 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
         of_documents = ids if clusters is None else clusters.of(ids)
         names = list(rows_of_bytes(of_documents))
         chosen = may_be_held_out(of_documents, work.seed, config=work.validation, sides=sides)
-        settled = sides.of(of_documents)[1].tolist()
-        described = table.select(["id", "text_bytes"])  # a filter copies what it is given, and not texts
-        received += tally_of_texts(described)
-        held_out += tally_of_texts(described.filter(pa.array(chosen, pa.bool_())))
-        others += tally_of_texts(described.filter(pa.array([not one for one in chosen], pa.bool_())))
+        held_out_before = sides.of(of_documents)[1].tolist()
+        columns = table.select(["id", "text_bytes"])  # a filter copies what it is given, and not texts
+        received += tally_of_texts(columns)
+        held_out += tally_of_texts(columns.filter(pa.array(chosen, pa.bool_())))
+        others += tally_of_texts(columns.filter(pa.array([not one for one in chosen], pa.bool_())))
         for row, cluster in enumerate(names):
             if chosen[row]:
                 tokens = sum(token_counts(encoder, table.slice(row, 1))) + 1
                 counts[cluster][0] += tokens
                 counts[cluster][1] += table.column("text_bytes")[row].as_py()
-                if settled[row]:
+                if held_out_before[row]:
                     joined.add(cluster, ids[row].tobytes(), tokens)
     clusters_ = sorted(counts)
     rows = np.array([counts[name] for name in clusters_], np.int64).reshape(-1, 2)
@@ -171,10 +171,10 @@ class _JoinedCounts:
         )
 
     @property
-    def all(self) -> Joined:
+    def all(self) -> JoinedDocuments:
         """What all clusters have together."""
         each = self._clusters.values()
-        return Joined(
+        return JoinedDocuments(
             documents=sum(one.documents for one in each), tokens=sum(one.tokens for one in each)
         )
 
@@ -190,22 +190,22 @@ def largest_of(clusters: Iterable[JoinedCluster]) -> JoinedCluster | None:
 
 
 def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitRecord:
-    """Choose the clusters that are held out, and settle the number of shards once and for all."""
+    """Choose the clusters that are held out, and decide the number of shards once and for all."""
     candidates = _merged_counts(workspace, work.units)
     hashes = (validation_hash(cluster, work.seed) for cluster in map(bytes, candidates.clusters))
     order = np.lexsort(
         (*_sort_keys(candidates.clusters), np.fromiter(hashes, np.uint64, len(candidates.clusters)))
     )
-    settled, _ = Sides.read(workspace, work.sides).of(candidates.clusters)
-    free = order[~settled[order]]
+    known, _ = Sides.read(workspace, work.sides).of(candidates.clusters)
+    free = order[~known[order]]
     totals = np.cumsum(candidates.tokens[free])
     num_free = int(np.searchsorted(totals, work.validation.max_tokens, side="right"))
-    chosen = np.sort(np.concatenate([free[:num_free], np.flatnonzero(settled)]))  # in name order
+    chosen = np.sort(np.concatenate([free[:num_free], np.flatnonzero(known)]))  # in name order
     num_chosen = len(chosen)
-    held = candidates.take(chosen)
-    _write(workspace, VALIDATION, held)
-    held_out = int(held.text_bytes.sum())
-    tokens = int(held.tokens.sum())
+    validation = candidates.take(chosen)
+    _write(workspace, VALIDATION, validation)
+    held_out = int(validation.text_bytes.sum())
+    tokens = int(validation.tokens.sum())
     train = work.packing.shards or num_shards(
         work.kept_bytes - held_out,
         shard_size=work.packing.shard_size,
@@ -216,7 +216,7 @@ def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitReco
         candidates=len(candidates.clusters),
         clusters=num_chosen,
         tokens=tokens,
-        held_out=tally_of(held.clusters, bytes=held_out, tokens=tokens),
+        held_out=tally_of(validation.clusters, bytes=held_out, tokens=tokens),
         shards={
             "train": train,
             "validation": num_shards(held_out, shard_size=work.packing.shard_size)
@@ -268,14 +268,14 @@ def _sort_keys(names: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutClusters:
     """The clusters that are held out, 16 bytes each."""
 
     names: NDArray[np.bytes_]
     """(N,) S16, ascending."""
 
     @classmethod
-    def read(cls, workspace: Workspace) -> "HeldOut":
+    def read(cls, workspace: Workspace) -> "HeldOutClusters":
         """Return what the split chose."""
         return cls(np.sort(as_names(_read(workspace, VALIDATION).clusters)))
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow.parquet as pq
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Task, Where, Workspace
+from pipeline.engine.tasks import Phase, Task, TaskPlace, Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.run_file.fingerprints import Some
+from pipeline.run_file.fingerprints import SomeSettings
 from pipeline.steps.dedup.step import DEDUP, KEEP, sides_key, text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import CheckRecord, flows_of, read_all
@@ -20,14 +20,14 @@ from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
     CountRecord,
-    Joined,
+    JoinedDocuments,
     SplitRecord,
     ValidationChoice,
     choose_validation,
     count_candidates,
     largest_of,
 )
-from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work
+from pipeline.steps.step import Evidence, Inputs, Job, Result, Scope, Step, Work
 from pipeline.steps.tokenizer.load import EXISTING
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, fixed_bytes
@@ -58,7 +58,7 @@ def encoding_need(file: RunFile) -> int:
 
 def _settings(scope: Scope) -> Mapping[str, object]:
     file = scope.file
-    shards = Some(file.packing, {"shards", "shard_size"})
+    shards = SomeSettings(file.packing, {"shards", "shard_size"})
     return {"validation": file.validation, "packing": shards, "seed": file.seed}
 
 
@@ -100,23 +100,23 @@ def _work(job: Job) -> Work[SplitRecord]:
         units, file.validation, file.packing, file.seed, size, documents, sides_key(job.scope)
     )
     task = job.task("choose", choose_validation, choice)
-    chosen = yield Phase("choose the validation split", [task], Where.DRIVER)
+    chosen = yield Phase("choose the validation split", [task], TaskPlace.DRIVER)
     by_unit = {unit.removeprefix(_COUNT): commit for unit, commit in counted.items()}
     counts = read_all(by_unit, CountRecord)
     joined = _joined(units, counts)
     largest = largest_of(one.largest_joined for one in counts.values() if one.largest_joined)
     record = chosen[task.unit].read(SplitRecord)
     record = record.model_copy(update={"joined": joined, "largest_joined": largest})
-    return Whole(record, flows_of(counts))
+    return Result(record, flows_of(counts))
 
 
-def _joined(units: Sequence[Unit], counts: Mapping[str, CountRecord]) -> dict[str, Joined]:
+def _joined(units: Sequence[Unit], counts: Mapping[str, CountRecord]) -> dict[str, JoinedDocuments]:
     """Return by source what joins validation; sources without such documents are left out."""
-    found: dict[str, Joined] = {}
+    found: dict[str, JoinedDocuments] = {}
     for unit in units:
-        own, before = counts[unit.commit_name].joined, found.get(unit.source, Joined())
+        own, before = counts[unit.commit_name].joined, found.get(unit.source, JoinedDocuments())
         if own.documents:
-            found[unit.source] = Joined(
+            found[unit.source] = JoinedDocuments(
                 documents=before.documents + own.documents, tokens=before.tokens + own.tokens
             )
     return found
@@ -135,7 +135,7 @@ SPLIT = Step(
     need=_need,
     work=_work,
     overlaps=_overlaps,
-    takes=Takes(SELECTING),
+    takes=Inputs(SELECTING),
     unit_of=lambda name: name.removeprefix(_COUNT),
     evidence=_evidence,
     whole=(choose_validation,),

@@ -8,15 +8,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.steps.units import joined_sections, section_flags, section_ptr, sections_of
-from stages.chat.template import ALONE, MARKUP, SPOKEN
+from stages.chat.template import BY_ITSELF, MARKUP, SPOKEN
 from stages.columns import SECTION_FLAGS
 from stages.tokenizer.markup import MarkupEncoder, Sections
-from stages.tokenizer.texts import Encoded, JoinedTexts
+from stages.tokenizer.texts import JoinedTexts, TextIds
 
 
 def encoded_sections(
     encoder: MarkupEncoder, texts: JoinedTexts, table: pa.Table, *, dtype: np.dtype[np.generic]
-) -> Encoded:
+) -> TextIds:
     """Return the ids of each section of some documents.
 
     Args:
@@ -41,8 +41,8 @@ def sections_in(table: pa.Table, texts: Sequence[str]) -> Sections:
     if SECTION_FLAGS.name not in table.column_names:
         return Sections(texts, np.zeros(len(first), np.bool_), first)
     flags = section_flags(table)
-    markup, alone, answers = (flags & bit != 0 for bit in (MARKUP, ALONE, SPOKEN))
-    return Sections(texts, markup, first, alone, answers)
+    markup, by_itself, answers = (flags & bit != 0 for bit in (MARKUP, BY_ITSELF, SPOKEN))
+    return Sections(texts, markup, first, by_itself, answers)
 
 
 def first_of(table: pa.Table) -> NDArray[np.bool_]:

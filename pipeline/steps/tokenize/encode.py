@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import COLUMNS, Names
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.split.choice import HeldOut
+from pipeline.steps.split.choice import HeldOutClusters
 from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts
 from pipeline.steps.tokenizer.load import load_byte_tokens, load_markup
 from pipeline.steps.unit_clusters import clusters_of
@@ -251,7 +251,7 @@ def groups_of(
     held_out = np.zeros(len(identities), np.bool_)
     if work.validation_shards:
         clusters = clusters_of(workspace, work.unit)
-        held_out = HeldOut.read(workspace).holds(clusters.of(identities))
+        held_out = HeldOutClusters.read(workspace).holds(clusters.of(identities))
     first = np.where(held_out, work.train_shards, 0)
     shards = np.where(held_out, work.validation_shards, work.train_shards)
     placed = (

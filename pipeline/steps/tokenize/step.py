@@ -16,7 +16,18 @@ from pipeline.steps.records import CheckRecord, StepRecord, flows_of, read_all
 from pipeline.steps.recount import Found, UnitRecount, differs, of_units, recounted
 from pipeline.steps.selection import SELECTING, each_unit, streams
 from pipeline.steps.split.step import SPLIT, encoding_need, shards_of
-from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
+from pipeline.steps.step import (
+    Amounts,
+    Evidence,
+    Inputs,
+    Job,
+    Records,
+    Result,
+    Scope,
+    Step,
+    Work,
+    always,
+)
 from pipeline.steps.tokenize.encode import (
     LanguageTokens,
     StoredRecord,
@@ -123,7 +134,7 @@ def _work(job: Job) -> Work[TokenizeRecord]:
         space_symbols=sum(unit.space_symbols for unit in stored.values()),
         languages={name: language_tokens(counts) for name, counts in sorted(languages.items())},
     )
-    return Whole(record, flows_of(stored))
+    return Result(record, flows_of(stored))
 
 
 def _amounts(record: TokenizeRecord, _: Records) -> Amounts:
@@ -146,7 +157,7 @@ TOKENIZE = Step(
     grows={"unit": STORE_FACTOR},
     overlaps=_overlaps,
     amounts=_amounts,
-    takes=Takes(SELECTING),
+    takes=Inputs(SELECTING),
     evidence=_evidence,
     folders=("tokens",),
 )

@@ -19,7 +19,7 @@ from stages.tokenizer.recognised import tokenizer_file
 
 
 @dataclass(frozen=True)
-class Adoption:
+class AdoptedTokenizer:
     """A tokenizer's file, and what was found out of it."""
 
     path: Path
@@ -42,7 +42,7 @@ class Adoption:
     """What ranks of tiktoken leave out."""
 
 
-def adopt_tokenizer(workspace: Workspace, work: Adoption) -> TokenizerRecord:
+def adopt_tokenizer(workspace: Workspace, work: AdoptedTokenizer) -> TokenizerRecord:
     """Write the file, as it is or as the tokenizer.json of the same ids, and its special ids.
 
     Raises:

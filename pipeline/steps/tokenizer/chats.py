@@ -18,13 +18,13 @@ from stages.errors import ConfigError
 from stages.objectives.table import special_names
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.markup import SpelledOut
-from stages.tokenizer.roles import Described, Roles
+from stages.tokenizer.roles import Roles, TokenizerDescription
 
 _SENTINEL = "sentinel_"
 _SHOWN = 5
 
 
-def with_markup(file: RunFile, found: Described, roles: Roles) -> Roles:
+def with_markup(file: RunFile, found: TokenizerDescription, roles: Roles) -> Roles:
     """Return the roles with what templates open and close turns with kept from text.
 
     A file may set a piece apart and yet find it in texts: then a message could close its own turn. A
@@ -65,7 +65,7 @@ def with_markup(file: RunFile, found: Described, roles: Roles) -> Roles:
     return replace(roles, ids=roles.ids | {f"reserved_{number}": number for number in numbers})
 
 
-def spelled_out(file: RunFile, found: Described, roles: Roles) -> dict[str, SpelledOut]:
+def spelled_out(file: RunFile, found: TokenizerDescription, roles: Roles) -> dict[str, SpelledOut]:
     """Return by source the pieces that contents of its dialogues spell out, and other texts may hold.
 
     A Jinja template names them, as <think>; they open and close no turn, and the file does not call them

@@ -74,13 +74,13 @@ def load_tokenizer(workspace: Workspace, *, use: str = MAKE) -> Tokenizer:
     """
     path = workspace.path(model_key(workspace.root))
     key = f"{use} {path} {path.stat().st_ino}"
-    return workspace.held(key, lambda: tokenizer_of(workspace.root))
+    return workspace.cached(key, lambda: tokenizer_of(workspace.root))
 
 
 def load_byte_tokens(workspace: Workspace) -> NDArray[np.bool_]:
     """Say of each id of the run's tokenizer whether it is less than whole characters: (vocab_size,)."""
     tokenizer = load_tokenizer(workspace)
-    return workspace.held(f"byte tokens {id(tokenizer)}", lambda: byte_tokens(tokenizer.codec))
+    return workspace.cached(f"byte tokens {id(tokenizer)}", lambda: byte_tokens(tokenizer.codec))
 
 
 def spelled_out_of(root: Path) -> dict[str, SpelledOut]:
@@ -119,12 +119,12 @@ def load_markup(workspace: Workspace, source: str, *, use: str = MAKE) -> Markup
     def make() -> MarkupEncoder:
         return MarkupEncoder(tokenizer) if own is None else _guarded(workspace, tokenizer, own)
 
-    return workspace.held(f"markup {id(tokenizer)} {own}", make)
+    return workspace.cached(f"markup {id(tokenizer)} {own}", make)
 
 
 def _guarded(workspace: Workspace, tokenizer: Tokenizer, own: SpelledOut) -> MarkupEncoder:
     """Return an encoder whose contents spell some pieces out."""
     path = workspace.path(model_key(workspace.root))
     ids = tokenizer.special_ids | {f"spelled_{number}": number for number in own["ids"].values()}
-    guard = workspace.held(f"guard {id(tokenizer)} {own['ids']}", lambda: open_tokenizer(path, ids))
+    guard = workspace.cached(f"guard {id(tokenizer)} {own['ids']}", lambda: open_tokenizer(path, ids))
     return MarkupEncoder(tokenizer, guard, guards_answers=own["in_answers"])

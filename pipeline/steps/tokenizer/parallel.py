@@ -90,8 +90,8 @@ def measure_parallel(workspace: Workspace, work: FairnessSection) -> ParallelRec
 
 def _other_counter(data: bytes, name: str) -> TextCounter:
     """Return what counts with another tokenizer's file."""
-    found, described = describe_other(data, name)
-    roles = find_roles(described, SpecialPieces(), name=name)
+    found, description = describe_other(data, name)
+    roles = find_roles(description, SpecialPieces(), name=name)
     return TextCounter(open_file(found.data, found.kind, set(roles.ids.values()), name=name))
 
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.engine.memory import Need, room_of_worker
-from pipeline.engine.tasks import Phase, Where
+from pipeline.engine.tasks import Phase, TaskPlace
 from pipeline.inputs.balanced_text import balance_of
 from pipeline.run_file.config import RunFile, TokenizerLimits
-from pipeline.run_file.fingerprints import Some, fingerprint_of
-from pipeline.state.ledger import let_out, settle
+from pipeline.run_file.fingerprints import SomeSettings, fingerprint_of
+from pipeline.state.ledger import checked_flow, let_out
 from pipeline.steps.dedup.step import sides_key, text_need
 from pipeline.steps.records import flows_of, read_all
 from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
-from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
+from pipeline.steps.step import Amounts, Inputs, Job, Records, Result, Scope, Step, StepPlan, Work
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
 from pipeline.steps.tokenizer.limits import (
     cost_warnings,
@@ -61,14 +61,14 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 def _training(config: TrainConfig) -> dict[str, object]:
     """Return what decides the tokenizer beside its sample; of the text that balances it the digest."""
-    train = Some(config, set(TrainConfig.model_fields) - {"parity"})
-    balanced = {"parity": Some(config.parity, {"digest"})} if config.is_balanced else {}
+    train = SomeSettings(config, set(TrainConfig.model_fields) - {"parity"})
+    balanced = {"parity": SomeSettings(config.parity, {"digest"})} if config.is_balanced else {}
     return {"train": train, **balanced}
 
 
 def _held_out(file: RunFile) -> dict[str, object]:
     """Return what decides which documents are not trained on."""
-    return {"validation": Some(file.validation, {"fraction"}), "seed": file.seed}
+    return {"validation": SomeSettings(file.validation, {"fraction"}), "seed": file.seed}
 
 
 def _units(scope: Scope, before: Mapping[str, StepPlan]) -> dict[str, str]:
@@ -82,7 +82,7 @@ def _units(scope: Scope, before: Mapping[str, StepPlan]) -> dict[str, str]:
     measuring = {MEASURE: fingerprint_of([MEASURE, TOKENIZER.version, made, measured])}
     if scope.adopted is not None:
         return measuring
-    sampling = Some(scope.file.tokenizer.train, set(SamplingConfig.model_fields))
+    sampling = SomeSettings(scope.file.tokenizer.train, set(SamplingConfig.model_fields))
     kept = before[last_selecting(scope.file)].fingerprint
     parts = [SAMPLE, TOKENIZER.version, sampling, _held_out(scope.file), kept]
     return {SAMPLE: fingerprint_of(parts), **measuring}
@@ -94,7 +94,7 @@ def _unit_key(unit: str) -> str | None:
     return SAMPLE if unit.startswith(f"{SAMPLE}-") else None
 
 
-def _told(settings: Mapping[str, Any], _: TokenizerRecord | None) -> str | None:
+def _plan_line(settings: Mapping[str, Any], _: TokenizerRecord | None) -> str | None:
     """List what contents of dialogues spell out, though the tokenizer finds it in other texts."""
     ((_, what),) = [*settings["tokenizer"].items()][:1]
     found = what.get("spelled_out", {}) if isinstance(what, Mapping) else {}
@@ -188,14 +188,14 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     if not trained:  # what is not worth a stop is told once its languages are known
         return made
     warnings = (*cost_warnings(costs, section.limits), *coverage_warnings(made.record, section))
-    return Whole(made.record.model_copy(update={"warnings": warnings}), made.flows)
+    return Result(made.record.model_copy(update={"warnings": warnings}), made.flows)
 
 
 def _adopted(job: Job) -> Work[TokenizerRecord]:
     assert job.scope.adopted is not None, "there is a tokenizer to take"
     task = job.task("adopt", adopt_tokenizer, job.scope.adopted)
-    taken = yield Phase("take the tokenizer", [task], Where.DRIVER)
-    return Whole(taken[task.unit].read(TokenizerRecord))
+    taken = yield Phase("take the tokenizer", [task], TaskPlace.DRIVER)
+    return Result(taken[task.unit].read(TokenizerRecord))
 
 
 def _trained(job: Job) -> Work[TokenizerRecord]:
@@ -215,13 +215,15 @@ def _trained(job: Job) -> Work[TokenizerRecord]:
     )
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
-    settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
+    checked_flow(
+        "tokenizer", flows, let_out(job.root, last_selecting(job.file))
+    )  # before hours of training
     task = job.task("train", train_tokenizer, training_work(job, config))
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
-    where = Where.WORKERS if little else Where.ALONE
+    where = TaskPlace.WORKERS if little else TaskPlace.OWN_ACTOR
     trained = yield Phase("train the tokenizer", [task], where, need=need)
-    return Whole(trained[task.unit].read(TokenizerRecord), flows)
+    return Result(trained[task.unit].read(TokenizerRecord), flows)
 
 
 def _amounts(record: TokenizerRecord, _: Records) -> Amounts:
@@ -238,15 +240,15 @@ TOKENIZER = Step(
     units=_units,
     unit_key=_unit_key,
     warning=_warning,
-    told=_told,
+    plan_line=_plan_line,
     need=_need,
     work=_work,
     amounts=_amounts,
-    takes=Takes(SELECTING),
+    takes=Inputs(SELECTING),
     unit_of=lambda name: name.removeprefix(f"{SAMPLE}-"),
     folders=(FOLDER, "work"),
     outside=(measure_parallel,),
     remade={sample_unit: sample_unit, train_tokenizer: measure_trained},
     unread=("work/sample/", "work/held-out/"),
-    sole=FOLDER,
+    owned_folder=FOLDER,
 )

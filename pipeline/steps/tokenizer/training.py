@@ -40,7 +40,7 @@ from stages.tokenizer.coverage import CharacterCounts, required_characters
 from stages.tokenizer.existing import open_tokenizer
 from stages.tokenizer.fairness import LanguageCounts, TextCounter, rates_of
 from stages.tokenizer.framing import Framing, trained_ids
-from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, cut_pieces, sample_pieces
+from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, cut_parts, sample_parts
 from stages.tokenizer.train import TRAINERS, TrainConfig, TrainingSample
 
 FAIRNESS = "tokenizer/fairness.json"
@@ -53,8 +53,8 @@ _SAMPLE = pa.schema(
     ]
 )
 _BATCH = 1024
-"""Pieces that are Python strings at once: 4 MiB at the most."""
-_MEASURED_PIECES = 16
+"""Parts that are Python strings at once: 4 MiB at the most."""
+_MEASURED_PARTS = 16
 """Of a document that is held out, 64 KiB: no single one is to stand for its language."""
 
 
@@ -64,11 +64,11 @@ class SampleUnit:
 
     unit: Unit
     rates: Mapping[str, Fraction]
-    """How often each piece of a language is taken."""
+    """How often each part of a language is taken."""
     validation: ValidationConfig
     seed: int
     sides: str | None = None
-    """Key of the sides that earlier runs settled; None if there are none."""
+    """Key of the sides that earlier runs decided; None if there are none."""
     held_out: Mapping[str, float] = field(default_factory=dict)
     """The share of the documents of a language that the tokenizer is measured on."""
 
@@ -120,7 +120,7 @@ class TokenizerRecord(StepRecord):
     """Of the sample, each as often as it is taken: those that nothing was learned from. None of an
     existing tokenizer, as the next."""
     skipped_bytes: int | None = None
-    """Of the sample: these pieces, and in others the characters that training keeps for its own use, and
+    """Of the sample: these parts, and in others the characters that training keeps for its own use, and
     symbols of the run that byte-level BPE cuts texts at."""
     character_coverage: float | None = None
     """Share of the text of each language whose characters have pieces; None if pieces are of bytes."""
@@ -134,19 +134,19 @@ class TokenizerRecord(StepRecord):
 
 
 def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
-    """Draw one unit's pieces, leaving out what may be held out for validation, or to measure on."""
+    """Draw one unit's parts, leaving out what may be held out for validation, or to measure on."""
     clusters, sides = clusters_of(workspace, work.unit), Sides.read(workspace, work.sides)
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     with (
-        _PieceFile(workspace, sample_key(work.unit)) as sample,
-        _PieceFile(workspace, measured_key(work.unit)) as measured,
+        _SampleFile(workspace, sample_key(work.unit)) as sample,
+        _SampleFile(workspace, measured_key(work.unit)) as measured,
     ):
         for table in kept_groups(workspace, work.unit, ["id", "language", "text_bytes", "text"]):
-            described = table.select(["id", "text_bytes"])
+            columns = table.select(["id", "text_bytes"])
             validating, measuring = _left_out(table, clusters, sides, work=work)
             left_out = pa.array(validating | measuring)
-            received += tally_of_texts(described)
-            held_out += tally_of_texts(described.filter(left_out))
+            received += tally_of_texts(columns)
+            held_out += tally_of_texts(columns.filter(left_out))
             drawn = table.filter(pc.invert(left_out))
             others += tally_of_texts(drawn.select(["id", "text_bytes"]))
             for part in text_slices(drawn):
@@ -157,8 +157,8 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
     return SampleRecord(pieces=sample.count, flow=flow)
 
 
-class _PieceFile:
-    """A file of pieces that is written."""
+class _SampleFile:
+    """A file of parts that is written."""
 
     def __init__(self, workspace: Workspace, key: str) -> None:
         self._writer = pq.ParquetWriter(workspace.create(key), _SAMPLE, compression="zstd")
@@ -191,23 +191,23 @@ def _left_out(
 
 
 def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:
-    """Yield the pieces that the sample takes of some documents."""
+    """Yield the parts that the sample takes of some documents."""
     for document in table.to_pylist():
         identity, language = document["id"], document["language"]
-        pieces = sample_pieces(document["text"], identity, rate=work.rates[language], seed=work.seed)
-        for piece, copies in pieces:
-            yield {"language": language, "copies": copies, "piece": piece}
+        parts = sample_parts(document["text"], identity, rate=work.rates[language], seed=work.seed)
+        for part, copies in parts:
+            yield {"language": language, "copies": copies, "piece": part}
 
 
 def _measured(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield the first pieces of some documents, so that a long one does not stand for its language."""
+    """Yield the first parts of some documents, so that a long one does not stand for its language."""
     for document in table.to_pylist():
-        for piece in islice(cut_pieces(document["text"]), _MEASURED_PIECES):
-            yield {"language": document["language"], "copies": 1, "piece": piece}
+        for part in islice(cut_parts(document["text"]), _MEASURED_PARTS):
+            yield {"language": document["language"], "copies": 1, "piece": part}
 
 
 def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerRecord:
-    """Train on the units' pieces in canonical order; write model, special ids and fairness."""
+    """Train on the units' parts in canonical order; write model, special ids and fairness."""
     trainer = TRAINERS[work.train.model]
     special = trained_ids(work.framing, len(work.train.control_symbols))
     sample, coverage = _sample_of(workspace, work)
@@ -252,11 +252,11 @@ def _measured_tokenizer(
 def _left_unlearned(workspace: Workspace, work: TokenizerTraining) -> dict[str, int]:
     """Count what of the sample its training has not learned from."""
     parts_of, found = TRAINERS[work.train.model].parts, Counter[str]()
-    for row in _pieces(workspace, work, sample_key):
-        piece, copies = row["piece"], row["copies"]
-        parts = parts_of(piece, work.train)
-        left_out = len(piece.encode()) - sum(len(part.encode()) for part in parts)
-        found["space_symbols"] += piece.count(SPACE_SYMBOL) * copies
+    for row in _sample_rows(workspace, work, sample_key):
+        text, copies = row["piece"], row["copies"]
+        parts = parts_of(text, work.train)
+        left_out = len(text.encode()) - sum(len(part.encode()) for part in parts)
+        found["space_symbols"] += text.count(SPACE_SYMBOL) * copies
         found["skipped_pieces"] += copies * (not parts)
         found["skipped_bytes"] += left_out * copies
     return {name: found[name] for name in ("space_symbols", "skipped_pieces", "skipped_bytes")}
@@ -265,24 +265,24 @@ def _left_unlearned(workspace: Workspace, work: TokenizerTraining) -> dict[str, 
 def _sample_of(workspace: Workspace, work: TokenizerTraining) -> tuple[TrainingSample, float | None]:
     """Return what is learned from, and the share of each language whose characters get pieces."""
 
-    def pieces() -> Iterator[tuple[str, str, int]]:
-        for row in _pieces(workspace, work, sample_key):
+    def texts() -> Iterator[tuple[str, str, int]]:
+        for row in _sample_rows(workspace, work, sample_key):
             yield row["language"], row["piece"], row["copies"]
 
-    if next(pieces(), None) is None:
+    if next(texts(), None) is None:
         raise ConfigError(
             "tokenizer.train: the sample is empty, since no document is left for training; lower"
             " validation.fraction or add documents"
         )
     if work.train.is_byte_level:
-        return TrainingSample(pieces, parallel=work.parallel), None
+        return TrainingSample(texts, parallel=work.parallel), None
     counts, normalise = CharacterCounts(), work.train.normaliser()
-    for language, piece, _ in pieces():
-        counts.add(language, normalise(piece))
+    for language, text, _ in texts():
+        counts.add(language, normalise(text))
     characters, coverage = required_characters(
         counts.by_language(), coverage=work.train.character_coverage, most=work.train.most_characters()
     )
-    return TrainingSample(pieces, characters), coverage
+    return TrainingSample(texts, characters), coverage
 
 
 def _fairness(
@@ -308,14 +308,14 @@ def _fairness(
 def _batches(
     workspace: Workspace, work: TokenizerTraining, key: Callable[[Unit], str]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the pieces of all units in lists of at most `_BATCH`."""
+    """Yield the parts of all units in lists of at most `_BATCH`."""
     for unit in work.units:
         with pq.ParquetFile(workspace.path(key(unit))) as file:
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group, use_threads=False).to_pylist()
 
 
-def _pieces(
+def _sample_rows(
     workspace: Workspace, work: TokenizerTraining, key: Callable[[Unit], str]
 ) -> Iterator[dict[str, Any]]:
     for batch in _batches(workspace, work, key):
@@ -325,7 +325,7 @@ def _pieces(
 def _measure(
     workspace: Workspace, work: TokenizerTraining, counter: TextCounter, *, key: Callable[[Unit], str]
 ) -> tuple[dict[str, LanguageCounts], dict[str, int]]:
-    """Encode pieces: what each language pays, and how many bytes of it were drawn."""
+    """Encode parts: what each language pays, and how many bytes of it were drawn."""
     counts: defaultdict[str, LanguageCounts] = defaultdict(LanguageCounts)
     drawn: defaultdict[str, int] = defaultdict(int)
     for batch in _batches(workspace, work, key):
@@ -338,5 +338,5 @@ def _measure(
 
 def _write_json(workspace: Workspace, key: str, value: object) -> None:
     with workspace.create(key).open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1, ensure_ascii=False)  # piece by piece, not as one text
+        json.dump(value, file, indent=1, ensure_ascii=False)  # part by part, not as one text
         file.write("\n")

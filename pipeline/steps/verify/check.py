@@ -32,7 +32,7 @@ from stages.errors import DataError, FormatError
 from stages.findings import Finding
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.table import Resolved, read_objective, resolve, traits_of
+from stages.objectives.table import ResolvedObjective, read_objective, resolve, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
 from stages.store.manifest import (
@@ -56,14 +56,14 @@ _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are compared together."""
 
 
-class SplitChecked(CheckRecord):
+class SplitFindings(CheckRecord):
     """What was found of a split."""
 
     fingerprint: str | None = None
     """Of its manifest, if that can be read."""
 
 
-class ShardChecked(CheckRecord):
+class ShardFindings(CheckRecord):
     """What was found of a shard, and what was looked at if it could be."""
 
     rows: int = 0
@@ -136,7 +136,7 @@ def checks_of(
             yield f"shard-{split}-{number:05d}", check_shard, check
 
 
-def check_split(workspace: Workspace, work: SplitCheck) -> SplitChecked:
+def check_split(workspace: Workspace, work: SplitCheck) -> SplitFindings:
     """Check a split's manifest: its signature, convention, totals and shards, and what lies there."""
     name = f"{work.folder}/{MANIFEST_NAME}"
     strays: list[tuple[str, Finding]] = []
@@ -147,7 +147,7 @@ def check_split(workspace: Workspace, work: SplitCheck) -> SplitChecked:
         objective = read_objective(manifest.objective)
         traits = traits_of(objective)
     except FormatError as error:
-        return SplitChecked(findings=found_in([*strays, (name, Finding("manifest", str(error)))]))
+        return SplitFindings(findings=found_in([*strays, (name, Finding("manifest", str(error)))]))
     findings = []
     for key in ("label_convention", "attention"):
         declared, known = getattr(manifest, key), getattr(traits, key)
@@ -161,20 +161,20 @@ def check_split(workspace: Workspace, work: SplitCheck) -> SplitChecked:
     found += check_split_files(workspace, work.folder, manifest, traits_of(work.settings.rows.objective))
     found += check_settings(workspace, work.folder, manifest, work.settings)
     found += check_files(workspace, work.folder, manifest.tables)
-    return SplitChecked(findings=found_in(found), fingerprint=manifest.fingerprint)
+    return SplitFindings(findings=found_in(found), fingerprint=manifest.fingerprint)
 
 
-def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
+def check_shard(workspace: Workspace, work: ShardCheck) -> ShardFindings:
     """Check one shard against its documents in the token store."""
     place = f"{work.folder}/{MANIFEST_NAME}"
     try:
         manifest = read_manifest(workspace.path(work.folder))
         shard = manifest.shards[work.number]
     except (FormatError, IndexError) as error:
-        return ShardChecked(findings=found_in([(place, Finding("manifest", str(error)))]))
+        return ShardFindings(findings=found_in([(place, Finding("manifest", str(error)))]))
     declared = [f.message for _, f in check_declared(workspace, work.folder, manifest, work.settings)]
     if declared:  # by which nothing could be read, and some that no reader of arrays survives
-        return ShardChecked(findings=found_in([(place, Finding("settings", "; ".join(declared)))]))
+        return ShardFindings(findings=found_in([(place, Finding("settings", "; ".join(declared)))]))
     place = f"{work.folder}/{shard.path}"
     findings = [*check_files(workspace, place, shard.files), *check_names(workspace, place, shard.files)]
     try:
@@ -190,7 +190,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
             copies=work.copies,
         )
     except (DataError, OSError, pa.ArrowException) as error:
-        return ShardChecked(findings=found_in([*findings, (place, unreadable(error))]))
+        return ShardFindings(findings=found_in([*findings, (place, unreadable(error))]))
     findings += _documents(workspace, work, place, listed, group)
     findings += _contents(place, work, mapped, manifest, group)
     if not findings:  # what is damaged has been named, and may lead anywhere
@@ -210,7 +210,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     if not findings:
         mixed = work.copies is not None
         counts = count_shard(workspace.path(work.folder), work.number, mapped, manifest, mixed=mixed)
-    return ShardChecked(
+    return ShardFindings(
         findings=found_in(findings),
         rows=shard.rows,
         documents=len(group.lengths),
@@ -268,9 +268,9 @@ def _contents(
     ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
     rows = _segmented(mapped, mapped.segments)
     found = [(ids_file, f) for f in mechanics.check_ids(rows, vocab_size=manifest.vocab_size)]
-    broken = mechanics.check_segments(rows, documents=len(group.lengths))
-    if broken:
-        return [*found, *((segments, finding) for finding in broken)]
+    faults = mechanics.check_segments(rows, documents=len(group.lengths))
+    if faults:
+        return [*found, *((segments, finding) for finding in faults)]
     pad, eos = (manifest.special_ids[name] for name in ("pad", "eos"))
     found += [(ids_file, f) for f in mechanics.check_padding(rows, pad=pad, closes=pad == eos)]
     if manifest.row_frame is not None:
@@ -323,7 +323,7 @@ def _losses(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[tup
 def _sources(
     work: ShardCheck, shard: Shard, mapped: MappedShard, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
-    """Rows that are dealt are of one source each, as many of each as the manifest says."""
+    """Rows that are interleaved are of one source each, as many of each as the manifest says."""
     if shard.source_rows is None:
         return
     names, sources = group.sources()
@@ -338,7 +338,7 @@ def _sources(
 
 
 def _laid_out(
-    place: str, manifest: Manifest, mapped: MappedShard, group: MergedGroup, known: Resolved
+    place: str, manifest: Manifest, mapped: MappedShard, group: MergedGroup, known: ResolvedObjective
 ) -> Iterator[tuple[str, Finding]]:
     """Rows, and what is laid out of each, are what objective, packing and seed of the manifest give."""
     if manifest.packing not in {strategy.value for strategy in Strategy}:

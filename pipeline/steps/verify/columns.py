@@ -139,20 +139,20 @@ def _batches(
     wrong = 0
     for place, row in enumerate(rows):
         shard, number = trained.locate(row)
-        alone = _alone(reader, shard, np.array([number]), epoch, plainly=material is None)
+        single = _single_row(reader, shard, np.array([number]), epoch, plainly=material is None)
         wrong += any(
-            batch.keys() != alone.keys()
-            or any(not np.array_equal(column[0], batch[name][place]) for name, column in alone.items())
+            batch.keys() != single.keys()
+            or any(not np.array_equal(column[0], batch[name][place]) for name, column in single.items())
             for batch in batches
         )
     if wrong:
-        held = (
+        rows_said = (
             f"of {len(rows)} rows of a batch of epoch {epoch} {wrong:,} are not those of its order, or"
         )
-        yield Finding("batches", f"{held} not what they are alone")
+        yield Finding("batches", f"{rows_said} not what they are alone")
 
 
-def _alone(
+def _single_row(
     reader: SplitReader, shard: int, rows: NDArray[np.int64], epoch: int, *, plainly: bool
 ) -> Columns:
     """Return rows of one shard as a trainer should get them."""
@@ -229,9 +229,9 @@ def _no_rows(reader: SplitReader, number: int, material: Material | None) -> Col
     objective, nothing = reader.objective, np.arange(0)
     if not reader.traits.model:
         return draw_rows(reader, number, nothing, 0, material)
-    alone = objective.model_copy(update={"generator": Generator.UNIFORM, "model": None})
+    drawn_objective = objective.model_copy(update={"generator": Generator.UNIFORM, "model": None})
     stored = reader.stored(number, nothing, 0)
-    return draw_columns(stored, alone, reader.vocabulary, reader.widths)
+    return draw_columns(stored, drawn_objective, reader.vocabulary, reader.widths)
 
 
 def check_drawn(

@@ -54,9 +54,9 @@ def check_files(workspace: Workspace, folder: str, files: Mapping[str, FileDiges
 
 def check_names(workspace: Workspace, folder: str, files: Collection[str]) -> Named:
     """Hold a manifest to what is in the folder of a shard: what it does not name has no digest."""
-    held, links = _held(workspace.path(folder))
+    there, links = _files_and_links(workspace.path(folder))
     yield from ((f"{folder}/{name}", _LINK) for name in links)
-    unnamed = sorted(set(held) - set(files))
+    unnamed = sorted(set(there) - set(files))
     if unnamed:
         yield folder, Finding("files", f"the manifest does not name {_listed(unnamed)}")
 
@@ -119,13 +119,13 @@ def _stray(path: Path, folder: str, name: str) -> Named:
             return
         yield f"{folder}/{name}", Finding("files", f"no manifest names it{way_out}")
         return
-    held, links = _held(path / name)
-    if held or links:
-        what = f"no manifest names this folder, with {_listed([*held, *links])}{way_out}"
+    there, links = _files_and_links(path / name)
+    if there or links:
+        what = f"no manifest names this folder, with {_listed([*there, *links])}{way_out}"
         yield f"{folder}/{name}", Finding("files", what)
 
 
-def _held(path: Path) -> tuple[list[str], list[str]]:
+def _files_and_links(path: Path) -> tuple[list[str], list[str]]:
     """Return the files below a folder, and the links, which are not followed; relative, sorted."""
     files: list[str] = []
     links: list[str] = []

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.steps.mix.choose import MixRecord
-from pipeline.steps.mix.step import MixChecked
+from pipeline.steps.mix.step import MixFindings
 from stages.config import Config
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset
@@ -52,7 +52,7 @@ class MixCounts(Config):
 
 
 @dataclass(frozen=True, eq=False)
-class _Listed:
+class _ShardList:
     """What a shard's list says of its documents."""
 
     sources: tuple[str, ...]
@@ -107,7 +107,7 @@ def count_mix(
     counts: Sequence[MixCounts],
     mix: DatasetMix,
     planned: MixRecord,
-    checked: Sequence[MixChecked] = (),
+    checked: Sequence[MixFindings] = (),
 ) -> CountedMix:
     """Return what is known of a mix, of a dataset whose shards are all counted.
 
@@ -132,10 +132,10 @@ def count_mix(
     )
 
 
-def _read_listed(path: Path) -> _Listed:
+def _read_listed(path: Path) -> _ShardList:
     table = pq.read_table(path, columns=list(_COLUMNS), read_dictionary=list(_COLUMNS[:2]))
     (sources, source), (languages, language) = (_coded(table.column(name)) for name in _COLUMNS[:2])
-    return _Listed(sources, source, languages, language, table.column("tokens").to_numpy())
+    return _ShardList(sources, source, languages, language, table.column("tokens").to_numpy())
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int64]]:
@@ -149,7 +149,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int64]]
     return tuple(coded.dictionary.to_pylist()), numbers
 
 
-def _classes(listed: _Listed, in_rows: NDArray[np.int64]) -> tuple[PackedClass, ...]:
+def _classes(listed: _ShardList, in_rows: NDArray[np.int64]) -> tuple[PackedClass, ...]:
     """Return what each source and language has, from the tokens of each document in rows, (D,)."""
     width = max(len(listed.languages), 1)
     keys, place = np.unique(listed.source * width + listed.language, return_inverse=True)

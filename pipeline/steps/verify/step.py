@@ -11,27 +11,27 @@ from dataclasses import dataclass, replace
 from pydantic import ConfigDict, Field, model_validator
 
 from pipeline.engine.memory import Need
-from pipeline.engine.tasks import Phase, Where, Workspace
+from pipeline.engine.tasks import Phase, TaskPlace, Workspace
 from pipeline.steps.again.choice import made_again
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.mix.choose import MixChoice, later_of
-from pipeline.steps.mix.step import MIX, MixChecked, mix_choice
+from pipeline.steps.mix.step import MIX, MixFindings, mix_choice
 from pipeline.steps.records import FoundIn, LookedAt, StepRecord, UnitRecord, found_in
 from pipeline.steps.replay.step import token_units
 from pipeline.steps.shard.step import DOCUMENT_ROW, SHARD, copies_need, copies_of, rows_need, rows_of
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
+from pipeline.steps.step import Amounts, Job, Records, Result, Scope, Step, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import special_ids_of
-from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
+from pipeline.steps.verify.check import ShardFindings, SplitFindings, checks_of
 from pipeline.steps.verify.mixed import MixCounts, count_mix
 from pipeline.steps.verify.settings import Settings
 from stages.config import Config, canonical_json
+from stages.mixing.amounts import missed_total
 from stages.mixing.audit import add_classes, audit_mix
 from stages.mixing.audited import MixAudit, PackedClass
-from stages.mixing.held import unheld_total
 from stages.objectives.learning import LearningConfig
 from stages.tokenizer.framing import row_frame, trained_ids
 from stages.verify.gates import settings_of
@@ -150,24 +150,24 @@ def _work(job: Job) -> Work[VerdictRecord]:
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
     need = _need_with(job.scope, copies_need(job))
     commits = yield Phase(f"verify {dataset.name}", tasks, need=need)
-    heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
+    heads = {split: commits[f"split-{split}"].read(SplitFindings) for split in splits}
     by_shard = {
-        unit: commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")
+        unit: commit.read(ShardFindings) for unit, commit in commits.items() if unit.startswith("shard-")
     }
     rows, counted = by_shard.values(), _counted(by_shard, splits)
     texts = job.records.of(DECODE)
-    mixed = [commit.read(MixChecked) for unit, commit in commits.items() if unit == "mix"]
+    mixed = [commit.read(MixFindings) for unit, commit in commits.items() if unit == "mix"]
     checked = (*mixed, *heads.values(), *rows)
-    audit, broken = _audited(job, counted.get("train", ()), mixed)
+    audit, findings = _audited(job, counted.get("train", ()), mixed)
     again = yield from made_again(job, (MIX, SHARD, DRAW), documents=texts.documents)
-    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken)
+    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *findings)
     found += again.findings
     learned = None
     if not found and file.verify.learning:
         inside = any(unit.dialogues for unit in units)
         check = LearningCheck(dataset.name, splits, file.verify, file.seed, inside)
         task = job.task("learning", learn, check)
-        done = yield Phase(f"learn from {dataset.name}", [task], Where.TRAINER)
+        done = yield Phase(f"learn from {dataset.name}", [task], TaskPlace.TRAINER)
         learned = done[task.unit].read(LearnedRecord)
     record = VerdictRecord(
         passed=not found and (learned is None or learned.passed),
@@ -186,9 +186,9 @@ def _work(job: Job) -> Work[VerdictRecord]:
         mix=audit,
         looked=again.looked,
         lacking=again.lacking,
-        warnings=() if audit is None else tuple(unheld_total(audit, dataset.name)),
+        warnings=() if audit is None else tuple(missed_total(audit, dataset.name)),
     )
-    return Whole(record)
+    return Result(record)
 
 
 def _choice(job: Job) -> MixChoice | None:
@@ -199,7 +199,7 @@ def _choice(job: Job) -> MixChoice | None:
     return mix_choice(job, record.rules or (), later=later_of(record, job.file.replays))
 
 
-def _counted(checked: Mapping[str, ShardChecked], splits: Sequence[str]) -> dict[str, list[MixCounts]]:
+def _counted(checked: Mapping[str, ShardFindings], splits: Sequence[str]) -> dict[str, list[MixCounts]]:
     """Return what was counted of the shards of each split of which all could be counted."""
     found = {}
     for split in splits:
@@ -211,7 +211,7 @@ def _counted(checked: Mapping[str, ShardChecked], splits: Sequence[str]) -> dict
 
 
 def _audited(
-    job: Job, counts: Sequence[MixCounts], mixed: Sequence[MixChecked]
+    job: Job, counts: Sequence[MixCounts], mixed: Sequence[MixFindings]
 ) -> tuple[MixAudit | None, tuple[FoundIn, ...]]:
     """Return the audit of the mix of a dataset, and what is wrong with it.
 

@@ -40,8 +40,8 @@ from pipeline.tools.compare.page import (
     render_comparison,
 )
 from stages.comparing.classes import Classes, classes_of
-from stages.comparing.settings import CompareSettings, IdCounts, Memorised
-from stages.comparing.texts import TEXT_TOKENS, Beginning, Chosen, RunTexts, choose_texts
+from stages.comparing.settings import CompareSettings, IdCounts, MemorisedBits
+from stages.comparing.texts import TEXT_TOKENS, Beginning, ChosenTexts, RunTexts, choose_texts
 from stages.errors import ConfigError, DataError
 from stages.loading.arguments import no_rows
 from stages.loading.dataset import open_dataset
@@ -195,12 +195,12 @@ def _beginnings(
 
 
 def _measured(  # a dataset of a run, under its name, and how it is measured
-    run: _Run, name: str, shown: str, texts: Chosen, settings: CompareSettings, batch: BatchProgress
+    run: _Run, name: str, shown: str, texts: ChosenTexts, settings: CompareSettings, batch: BatchProgress
 ) -> ComparedContent:
     """Measure the models of one dataset, or say why there are none."""
     import torch  # noqa: PLC0415  # seconds to import, and only this command needs it here
 
-    from stages.comparing.measuring import Examination, measure, prepare  # noqa: PLC0415  # likewise
+    from stages.comparing.measuring import ModelQuestions, measure, prepare  # noqa: PLC0415  # likewise
     from stages.verify.training import Machine  # noqa: PLC0415  # likewise
 
     folder = RunFolder(run.folder).dataset(name)
@@ -220,7 +220,7 @@ def _measured(  # a dataset of a run, under its name, and how it is measured
     for split, rows in zip(SPLITS, (training, heldout), strict=True):
         if not len(rows):
             return {**about, "reason": no_rows(folder, split)}
-    examination = Examination(_texts(run, texts), texts, _classes(run, texts), run.ids)
+    examination = ModelQuestions(_texts(run, texts), texts, _classes(run, texts), run.ids)
     try:
         prepared = prepare(training, heldout, examination, settings=settings)
     except (ConfigError, DataError) as error:  # of another dataset there may be much to say
@@ -235,13 +235,13 @@ def _measured(  # a dataset of a run, under its name, and how it is measured
     return {**about, "device": machine.device, "mean": _means(models), "models": models}
 
 
-def _texts(run: _Run, texts: Chosen) -> dict[bytes, Beginning]:
+def _texts(run: _Run, texts: ChosenTexts) -> dict[bytes, Beginning]:
     training, heldout = run.texts.training, run.texts.heldout
     known = {name: training[name] for name in (*texts.repeated, *texts.once)}
     return known | {name: heldout[name] for name in texts.fresh}
 
 
-def _classes(run: _Run, texts: Chosen) -> Classes | None:
+def _classes(run: _Run, texts: ChosenTexts) -> Classes | None:
     """Return the languages of the fresh texts, or their sources where there are no two languages."""
     languages, sources = zip(*(run.labels[name] for name in texts.fresh), strict=True)
     return classes_of(languages) or classes_of(sources)
@@ -265,7 +265,7 @@ def _means(models: Sequence[dict[str, Any]]) -> dict[str, MeanContent | None]:
     """Return the mean and the standard deviation of each number over the seeds; None if it has none."""
     flat = [{**one, **(one["memorised"] or {})} for one in models]
     means: dict[str, MeanContent | None] = {}
-    for name in (*_NUMBERS, *(kind.name for kind in fields(Memorised))):
+    for name in (*_NUMBERS, *(kind.name for kind in fields(MemorisedBits))):
         values = [model.get(name) for model in flat]
         known = [value for value in values if value is not None]
         means[name] = (
@@ -277,7 +277,10 @@ def _means(models: Sequence[dict[str, Any]]) -> dict[str, MeanContent | None]:
 
 
 def _report(
-    settings: CompareSettings, runs: Sequence[_Run], texts: Chosen, records: Sequence[ComparedContent]
+    settings: CompareSettings,
+    runs: Sequence[_Run],
+    texts: ChosenTexts,
+    records: Sequence[ComparedContent],
 ) -> ComparisonReport:
     """Return what came out, with what all models have in common."""
     classes = _classes(runs[0], texts)

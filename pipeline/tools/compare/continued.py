@@ -44,7 +44,7 @@ from stages.store.digests import digest_file
 from stages.store.manifest import Manifest
 
 if TYPE_CHECKING:
-    from stages.continuing.training import Course, MeasuredSet
+    from stages.continuing.training import MeasuredSet, TrainingData
     from stages.verify.training import Machine
 
 MODELS, WEIGHTS = "models", "weights"
@@ -53,7 +53,7 @@ _WEIGHTS = (".safetensors", ".bin")
 
 
 @dataclass(frozen=True, eq=False)
-class _Trained:
+class _TrainingData:
     """What models are trained on: datasets of a run, in order."""
 
     run: Path
@@ -127,15 +127,15 @@ def compare_continued(  # noqa: PLR0913  # one parameter an option
 
 def _trained_on(
     folders: Sequence[Path], datasets: Sequence[str], sequences: Sequence[tuple[str, ...]]
-) -> list[_Trained]:
+) -> list[_TrainingData]:
     """Return what models are trained on, in the order of the call."""
     named = [name for sequence in sequences for name in sequence]
-    alone = tuple(dict.fromkeys(datasets))
-    chosen = chosen_datasets(folders, [*alone, *named])
-    found: list[_Trained] = []
+    asked = tuple(dict.fromkeys(datasets))
+    chosen = chosen_datasets(folders, [*asked, *named])
+    found: list[_TrainingData] = []
     for folder, run in zip(folders, run_names(folders), strict=True):
         there = chosen[folder]
-        single = [name for name in alone if name in there] if alone or named else there
+        single = [name for name in asked if name in there] if asked or named else there
         parts: list[tuple[str, ...]] = [(name,) for name in single]
         parts += [one for one in sequences if all(name in there for name in one)]
         for part in parts:
@@ -149,21 +149,23 @@ def _trained_on(
     return found
 
 
-def _open(run: Path, name: str, datasets: tuple[str, ...]) -> _Trained:
+def _open(run: Path, name: str, datasets: tuple[str, ...]) -> _TrainingData:
     from stages.continuing.supply import why_not_causal  # noqa: PLC0415  # imports torch
 
     opened, reason = [], None
     for dataset in datasets:
         folder = RunFolder(run).dataset(dataset)
         if SPLITS[0] not in finished_splits(folder):
-            return _Trained(run, name, datasets, (), "it has no training split; finish the run first")
+            return _TrainingData(
+                run, name, datasets, (), "it has no training split; finish the run first"
+            )
         opened.append(open_dataset(folder, split=SPLITS[0]))
         reason = reason or why_not_causal(opened[-1])
-    return _Trained(run, name, datasets, tuple(opened), reason)
+    return _TrainingData(run, name, datasets, tuple(opened), reason)
 
 
 def _evaluated(
-    evaluations: Sequence[str], folders: Sequence[Path], trained: Sequence[_Trained]
+    evaluations: Sequence[str], folders: Sequence[Path], trained: Sequence[_TrainingData]
 ) -> dict[str, AskedSet]:
     """Return the evaluation sets by name; without any, the first dataset's of every run."""
     from stages.continuing.supply import why_not_causal  # noqa: PLC0415  # imports torch
@@ -213,7 +215,7 @@ class _Session:
         cls,
         start: Path,
         settings: ContinueSettings,
-        trained: Sequence[_Trained],
+        trained: Sequence[_TrainingData],
         evaluated: dict[str, AskedSet],
         num_bytes: NDArray[np.int64],
         kept: Path,
@@ -254,9 +256,9 @@ class _Session:
         }
         return cls(start, settings, evaluated, sets, machine, asdict(model.facts), common, kept, save)
 
-    def measured(self, one: _Trained, batch: BatchProgress) -> ContinuedContent:
+    def measured(self, one: _TrainingData, batch: BatchProgress) -> ContinuedContent:
         """Measure the models of a dataset or a sequence, or say why there are none."""
-        from stages.continuing.training import Course  # noqa: PLC0415  # as above
+        from stages.continuing.training import TrainingData  # noqa: PLC0415  # as above
 
         about: ContinuedContent = {
             "name": one.name,
@@ -266,7 +268,7 @@ class _Session:
         }
         if one.reason is not None:
             return {**about, "reason": one.reason}
-        course = Course(self.start, one.opened, self.sets)
+        course = TrainingData(self.start, one.opened, self.sets)
         models: list[dict[str, Any]] = []
         for seed in range(1, self.settings.seeds + 1):
             try:
@@ -279,7 +281,7 @@ class _Session:
         device = self.machine.device
         return {**about, "device": device, "passes": passes, "mean": means, "models": models}
 
-    def _model(self, course: "Course", about: ContinuedContent, seed: int) -> dict[str, Any]:
+    def _model(self, course: "TrainingData", about: ContinuedContent, seed: int) -> dict[str, Any]:
         """Return what a model came to, in this call or in an earlier one."""
         from stages.continuing.training import train_on  # noqa: PLC0415  # as above
 
@@ -339,7 +341,7 @@ class _Session:
         }
 
 
-def _opened(trained: Sequence[_Trained]) -> list[ShardDataset]:
+def _opened(trained: Sequence[_TrainingData]) -> list[ShardDataset]:
     return [one for part in trained for one in part.opened]
 
 

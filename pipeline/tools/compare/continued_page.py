@@ -185,9 +185,9 @@ def draw_two(report: ContinuedReport, one: str, other: str) -> str:
     plot = Plot(f"{one} against {other}", *axes)
     parts = plot.frame()
     for number, (record, (x, y)) in enumerate(zip(records, means, strict=True)):
-        told = f"{record['name']}: {one} {x['mean']:.3f}, {other} {y['mean']:.3f}"
+        label = f"{record['name']}: {one} {x['mean']:.3f}, {other} {y['mean']:.3f}"
         spread = (x["deviation"], y["deviation"])
-        parts += plot.mark(number, (x["mean"], y["mean"]), spread, told)
+        parts += plot.mark(number, (x["mean"], y["mean"]), spread, label)
     return plot.svg([*parts, *plot.legend([record["name"] for record in records], marks=True)])
 
 

@@ -106,7 +106,7 @@ def heldout_rows(asked: AskedSet, *, most_tokens: int) -> LabelledRows:
     shards = [_chosen_segments(asked, number) for number in range(len(dataset.manifest.shards))]
     length = max(dataset.widths.stored, dataset.manifest.seq_len) + 1
     parts: list[LabelledRows] = []
-    held = 0
+    tokens = 0
     for first in range(0, len(order), _READ):
         rows = order[first : first + _READ]
         batch = dict(dataset.at(0, rows))
@@ -118,13 +118,13 @@ def heldout_rows(asked: AskedSet, *, most_tokens: int) -> LabelledRows:
         made = labelled_rows(batch, dataset.objective, dataset.vocabulary, length=length)
         counts = np.count_nonzero(predicted_labels(made) != NO_LABEL, axis=1)
         used = np.flatnonzero(counts)
-        ends = held + np.cumsum(counts[used])
+        ends = tokens + np.cumsum(counts[used])
         used = used[: int(np.searchsorted(ends, most_tokens)) + 1]
-        held += int(counts[used].sum())
+        tokens += int(counts[used].sum())
         parts.append(take_rows(made, used))
-        if held >= most_tokens:
+        if tokens >= most_tokens:
             break
-    if not held:
+    if not tokens:
         what = f" of {asked.column} {asked.value!r}" if asked.column else ""
         raise ConfigError(
             f"--evaluate {asked.text}: its validation split holds no text{what}{_there(asked)}; name"

@@ -41,7 +41,7 @@ class ComparedContent(TypedDict):
     device: NotRequired[str]
     mean: NotRequired[dict[str, MeanContent | None]]
     models: NotRequired[list[dict[str, Any]]]
-    """Each the JSON of a `Compared`."""
+    """Each the JSON of a `ModelMeasures`."""
 
 
 class ComparisonReport(TypedDict):
@@ -105,6 +105,6 @@ def print_comparison(report: ComparisonReport, *, as_json: bool) -> None:
         f" {texts['fresh']:,} held-out documents"
     )
     if report["classes"]:
-        told = ", ".join(report["classes"])
-        console.line(f"probe: {told}; the most frequent alone: {report['majority']:.1%}")
+        classes = ", ".join(report["classes"])
+        console.line(f"probe: {classes}; the most frequent alone: {report['majority']:.1%}")
     console.line(f"curves: {report['output']}/compare.html")

@@ -40,7 +40,7 @@ from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.carried_tokenizer import CARRIED, CARRIED_FILE, carried_tokenizer, read_carried
 from stages.export.collator import collator
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, quoted
+from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
 from stages.loading.arguments import no_rows
@@ -100,7 +100,7 @@ def export(  # noqa: PLR0913  # one parameter an option
             "client": format_.client,
             "to": str(to),
             "already": already,
-            "epoch": epoch if format_.holds is Holds.ROWS else None,
+            "epoch": epoch if format_.holds is FormatContents.ROWS else None,
             "splits": {one.split: one.manifest.model_dump(mode="json")["totals"] for one in sources},
             "contents": list(contents(format_, sources)),
             "bytes": sum(file.bytes for file in summary.files.values()),
@@ -139,7 +139,7 @@ def checked_sources(  # what `export` takes
         FormatError: the dataset was damaged.
         VerificationError: it failed its checks.
     """
-    if format_.holds is Holds.DOCUMENTS and epoch:
+    if format_.holds is FormatContents.DOCUMENTS and epoch:
         raise ConfigError(
             f"--epoch {epoch}: {format_.name} holds documents, which are the same in every epoch; leave"
             " --epoch out"
@@ -186,7 +186,7 @@ def _require_verified(folder: Path, dataset: str, source: ExportSource) -> None:
 
 
 def _identity(format_: Format, sources: Sequence[ExportSource], *, dataset: str, epoch: int) -> Identity:
-    rows = format_.holds is Holds.ROWS
+    rows = format_.holds is FormatContents.ROWS
     return Identity(
         format=format_.name,
         dataset=dataset,
@@ -278,7 +278,7 @@ def _collator_lines(format_: Format, sources: Sequence[ExportSource]) -> Iterato
 def _objective_note(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
     """Say that documents are as they were before the objective."""
     kind = sources[0].manifest.objective["kind"]
-    if format_.holds is Holds.DOCUMENTS and kind != "clm":
+    if format_.holds is FormatContents.DOCUMENTS and kind != "clm":
         yield (
             f"The objective {kind} is not applied: these are whole documents, and the trainer makes its"
             " rows, masks and labels itself"
@@ -289,7 +289,7 @@ def contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
     """Say how much of each split there is, also of one that has nothing."""
     for source in sources:
         totals = source.manifest.totals
-        if format_.holds is Holds.DOCUMENTS:
+        if format_.holds is FormatContents.DOCUMENTS:
             yield f"{source.split}: {totals.documents:,} documents, {totals.tokens:,} tokens"
         else:
             yield f"{source.split}: {totals.rows:,} rows"

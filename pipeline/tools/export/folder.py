@@ -32,9 +32,9 @@ from typing import Literal, TextIO
 from pipeline.engine.progress import Progress
 from pipeline.report.card import render_card
 from pipeline.report.report import Report
+from pipeline.state.atomic_write import atomic_write, partial_of
 from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
-from pipeline.state.written_whole import partial_of, written_whole
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.stopping import signals_stop
@@ -142,7 +142,7 @@ def resume_parts(folder: Path, identity: Identity) -> list[DonePart]:
     return parts
 
 
-def keep_part(folder: Path, part: DonePart) -> None:
+def record_part(folder: Path, part: DonePart) -> None:
     """Note a part in the journal; its files are on the disk already."""
     _append_line(folder / PARTS, part)
 
@@ -276,7 +276,7 @@ def export_folder(to: Path, summary_of: Callable[[Path], object | None]) -> Iter
     with (
         disk_faults(partial_of(to)),
         signals_stop(),
-        written_whole(to, option="--to") as folder,
+        atomic_write(to, option="--to") as folder,
     ):
         if summary_of(to) is not None:
             raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
@@ -306,7 +306,7 @@ def _write_parts(
     try:
         for name, write in left:
             write(files)
-            keep_part(folder, DonePart(part=name, files=files.commit()))
+            record_part(folder, DonePart(part=name, files=files.commit()))
             batch.advance(more=False)
         batch.end()
     finally:

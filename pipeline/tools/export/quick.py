@@ -32,7 +32,7 @@ from pipeline.tools.export.folder import (
 )
 from pipeline.tools.export.terminal import QuickReport
 from stages.errors import ConfigError, VerificationError
-from stages.export.format import Format, Holds
+from stages.export.format import Format, FormatContents
 
 DATASET = "documents"
 SOURCE = "texts"
@@ -148,7 +148,7 @@ def _refuse_format(file: RunFile, format_: Format) -> None:
             f"--format {format_.name}: needs to know where sentences end, which this does not ask; write"
             " a run file with an objective that does, such as nsp, and export its dataset"
         )
-    if "packing" in file.model_fields_set and format_.holds is Holds.DOCUMENTS:
+    if "packing" in file.model_fields_set and format_.holds is FormatContents.DOCUMENTS:
         raise ConfigError(
             f"--seq-len {file.packing.seq_len}: {format_.name} holds whole documents, of which the"
             " trainer cuts its own rows; leave --seq-len out"

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from pipeline.planning.outputs import require_local
+from pipeline.state.atomic_write import partial_of
 from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
-from pipeline.state.written_whole import partial_of
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.dataset import (
     FOLDER,
@@ -40,7 +40,7 @@ from pipeline.tools.export.folder import (
 from pipeline.tools.export.terminal import ExportReport, StagesReport
 from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError
-from stages.export.format import Format, Holds
+from stages.export.format import Format, FormatContents
 from stages.export.staged import ExportedStage, TrainerStages
 from stages.store.digests import sync_path
 from stages.store.folders import entries
@@ -229,9 +229,9 @@ def _finish(
 def _contents(format_: Format, stages: Sequence[ExportedStage]) -> Iterator[str]:
     """Say what each stage holds."""
     for number, stage in enumerate(stages, 1):
-        cut = " of rows" if format_.holds is Holds.ROWS else ", cut into rows by the trainer"
-        held = "; ".join(contents(format_, stage.sources))
-        yield f"{number}. {stage.name}: {held}; seq_len {stage.manifest.seq_len}{cut}"
+        cut = " of rows" if format_.holds is FormatContents.ROWS else ", cut into rows by the trainer"
+        said = "; ".join(contents(format_, stage.sources))
+        yield f"{number}. {stage.name}: {said}; seq_len {stage.manifest.seq_len}{cut}"
 
 
 def _read_me(format_: Format, stages: Sequence[ExportedStage]) -> str:

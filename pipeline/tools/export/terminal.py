@@ -51,7 +51,7 @@ def print_export(report: ExportReport, *, as_json: bool) -> None:
         print_json(report)
         return
     size = f"{len(report['files']):,} files, {report['bytes']:,} bytes"
-    console = _print_held(report, size)
+    console = _print_contents(report, size)
     console.line()
     console.line(f"How {report['client']} reads it:")
     console.line()
@@ -65,13 +65,13 @@ def print_stages(report: StagesReport, *, as_json: bool) -> None:
         return
     stages = report["stages"]
     size = f"{len(stages)} stages, {sum(stage['bytes'] for stage in stages):,} bytes"
-    console = _print_held(report, size)
+    console = _print_contents(report, size)
     if report["lines"]:
         console.line()
         console.lines(report["lines"])
 
 
-def _print_held(report: ExportReport | StagesReport, size: str) -> PlainConsole:
+def _print_contents(report: ExportReport | StagesReport, size: str) -> PlainConsole:
     """Print what lies where, and what is to be known of it."""
     console = PlainConsole()
     for line in report["contents"]:

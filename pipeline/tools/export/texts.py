@@ -160,15 +160,15 @@ def _parts(kept: KeptUnits, format_: TextFormat) -> Iterator[ExportPart]:
 
 def _files(units: Sequence[Unit]) -> Iterator[list[Unit]]:
     """Yield the units of each file of a source."""
-    held: list[Unit] = []
+    group: list[Unit] = []
     size = 0
     for unit in units:
-        if held and size + unit.text_bytes > FILE_BYTES:
-            yield held
-            held, size = [], 0
-        held.append(unit)
+        if group and size + unit.text_bytes > FILE_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(unit)
         size += unit.text_bytes
-    yield held
+    yield group
 
 
 def _write_file(
@@ -202,7 +202,7 @@ def _texts(kept: KeptUnits, units: Sequence[Unit]) -> Iterator[pa.Table]:
     """Yield the kept documents of units, some at a time; their files are what was committed."""
     workspace = Workspace(kept.folder, kept.folder)
     for unit in units:
-        for key in (unit.table, unit.keep, *([unit.cuts] if unit.cut else [])):
+        for key in (unit.table, unit.keep_mask, *([unit.cuts] if unit.cut else [])):
             _require_committed(workspace.path(key), kept.digests.get(key))
         place = workspace.path(unit.table)
         with named_table(place), pq.ParquetFile(place) as file:

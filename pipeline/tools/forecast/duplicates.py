@@ -1,10 +1,10 @@
 """Duplicates of a forecast: how many documents a run would remove, from a sample, with an interval.
 
-    inputs -> each record with the same chance -> a run until dedup -> groups -> stages.dedup.thinning
+    inputs -> each record with the same chance -> a run until dedup -> groups -> removed share
 
 Three kinds of documents are counted apart. Those that go for a document of an earlier run go whatever
 else is in the sample, so their share is that of the sample. Those of sources with `dedup = false` stay.
-Only the others are what thinning is about.
+Only of the others the share is estimated.
 
 The sample of the rest of the forecast will not do. It takes records at even distances, and of a few of
 many small files; duplicates that stand near each other would be seen too seldom or too often. So if the
@@ -34,7 +34,7 @@ from pipeline.steps.dedup.limits import FEWEST
 from pipeline.steps.earlier_runs import KEPT_RUN
 from pipeline.tools.forecast.terminal import DuplicatesForecast, RemovalForecast
 from stages.columns import Drop
-from stages.dedup.thinning import RemovedShare, removed_share
+from stages.dedup.removed_share import RemovedShare, removed_share
 from stages.reading.decompress import reading_stream
 
 ENOUGH_SEEN = 5
@@ -44,7 +44,7 @@ _TELLING = 0.5
 _UNLIKELY = 0.025
 
 
-def limits_told(content: DuplicatesForecast, run: RunFile, *, largest: int) -> Iterator[str]:
+def limit_lines(content: DuplicatesForecast, run: RunFile, *, largest: int) -> Iterator[str]:
     """Say which limits the run would pass or may pass, and of those that were set, which it would not.
 
     Args:
@@ -112,7 +112,7 @@ def _at_most(count: int, mean: float) -> float:
     return min(1.0, sum(map(math.exp, logs)))
 
 
-WALKED = 1 << 29
+READ_BYTES = 1 << 29
 """Bytes on disk of inputs that are read as a whole for this: some seconds."""
 MAX_FILES = 20_000
 """Files that are opened for this."""
@@ -123,7 +123,7 @@ _Z = 1.96
 def draws_anew(files: Sequence[FoundFile]) -> bool:
     """Say whether the inputs are small enough to draw a sample of records from all of them."""
     sizes = [file.status.size or 0 for file in files]
-    return len(sizes) <= MAX_FILES and sum(sizes) <= WALKED
+    return len(sizes) <= MAX_FILES and sum(sizes) <= READ_BYTES
 
 
 def draw_by_chance(
@@ -247,9 +247,9 @@ def duplicates_forecast(
         "sources": dict(sorted(sources.items())),
         "largest_cluster": round(groups.largest / share) if groups.largest >= ENOUGH_SEEN else None,
         "limits": [],
-        "untold": list(_untold(run, share)),
+        "untold": list(_unknown(run, share)),
     }
-    content["limits"] = list(limits_told(content, run, largest=groups.largest))
+    content["limits"] = list(limit_lines(content, run, largest=groups.largest))
     return content
 
 
@@ -295,7 +295,7 @@ def share_of(count: int, total: int, *, whole: bool) -> tuple[float, float, floa
     return likely, (middle - width) / scale, (middle + width) / scale
 
 
-def _untold(run: RunFile, share: float) -> Iterator[str]:
+def _unknown(run: RunFile, share: float) -> Iterator[str]:
     """Say what of the rule a sample cannot show."""
     dedup, rules = run.dedup, [source.dedup for source in run.file_sources]
     if share >= 1:

@@ -105,8 +105,8 @@ def _room(output: Path) -> tuple[str, int]:
     """Return the nearest folder that is there, and the bytes that a run has there for itself."""
     output = output.absolute()
     place = next(folder for folder in (output, *output.parents) if folder.is_dir())
-    held = _size(output) if place == output else 0
-    return str(place), shutil.disk_usage(place).free + held
+    replaced = _size(output) if place == output else 0
+    return str(place), shutil.disk_usage(place).free + replaced
 
 
 def _duplicates(

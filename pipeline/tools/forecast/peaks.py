@@ -58,30 +58,30 @@ class Peaks:
     """This process, if it does all the work."""
     worker: Mapping[str, int]
     """A worker, beyond an idle one."""
-    alone: Mapping[str, int]
+    extra: Mapping[str, int]
     """A process that a step has of its own if there are workers, beyond an idle one."""
 
     def with_workers(self, workers: int) -> int:
         """Return what all processes hold at the peak of a run with so many workers."""
         if not workers:
             return max(self.inline.values())
-        each = {name: workers * (IDLE + held) for name, held in self.worker.items()}
-        own = {name: IDLE + held for name, held in self.alone.items()}
-        return RAY + max(held + own.get(name, 0) for name, held in each.items())
+        each = {name: workers * (IDLE + peak) for name, peak in self.worker.items()}
+        own = {name: IDLE + peak for name, peak in self.extra.items()}
+        return RAY + max(peak + own.get(name, 0) for name, peak in each.items())
 
 
-def peaks_of(run: RunFile, held: Mapping[str, int], *, before: Parts, after: Parts) -> Peaks:
+def peaks_of(run: RunFile, peaks: Mapping[str, int], *, before: Parts, after: Parts) -> Peaks:
     """Return the peaks of a run.
 
     Args:
         run: the run.
-        held: what a smaller run held in each step, by its name in the plan, in their order, in bytes.
+        peaks: what a smaller run held in each step, by its name in the plan, in their order, in bytes.
         before: the parts of the smaller run.
         after: those of the run.
     """
-    idle = level = held.get(SCAN, min(held.values()))
-    inline, worker, alone, added = dict[str, int](), dict[str, int](), dict[str, int](), 0
-    for name, seen in held.items():
+    idle = level = peaks.get(SCAN, min(peaks.values()))
+    inline, worker, extra, added = dict[str, int](), dict[str, int](), dict[str, int](), 0
+    for name, seen in peaks.items():
         added = max(added, _added(name, before=before, after=after))
         trains = name == TOKENIZER.name and run.tokenizer.path is None
         if not trains:  # what training takes is released
@@ -90,11 +90,11 @@ def peaks_of(run: RunFile, held: Mapping[str, int], *, before: Parts, after: Par
         if trains:
             factor = TRAINERS[run.tokenizer.train.model].usual_memory
             inline[name] = max(level, seen + factor * max(0, after.trained - before.trained))
-            alone[name] = inline[name] - level
+            extra[name] = inline[name] - level
         elif name.startswith(f"{VERIFY.name}-") and run.verify.learning:
             inline[name] = max(level, idle + TORCH)
-            alone[name] = TORCH
-    return Peaks(inline, worker, alone)
+            extra[name] = TORCH
+    return Peaks(inline, worker, extra)
 
 
 def _added(name: str, *, before: Parts, after: Parts) -> int:

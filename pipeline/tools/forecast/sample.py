@@ -6,7 +6,7 @@ their names, and on which are empty. Nothing is scanned. Of files of which more 
 left out (`pipeline.tools.forecast.sample`).
 
 Files often begin with documents that are not like the others. So records are drawn from the whole of a
-file, up to `_WALKED` bytes on disk of all files together, which takes some seconds.
+file, up to `_SAMPLED_BYTES` bytes on disk of all files together, which takes some seconds.
 
 Even share: documents of files of which more was read are left out, so that one factor scales all.
 
@@ -113,7 +113,7 @@ def _ranks(files: Sequence[tuple[DrawnFile, float]]) -> Iterator[float]:
 
 _LEAST = 1 << 20
 """Bytes that are read of a file, at the least: fewer do not tell how well it is compressed."""
-_WALKED = 1 << 29
+_SAMPLED_BYTES = 1 << 29
 """Bytes on disk of all files that samples are spread over; shares that are more are read anyway."""
 
 
@@ -214,7 +214,7 @@ def draw_sample(
     chosen = {
         one.name: _chosen([f for f in files if f.source == one.name], share) for one in run.file_sources
     }
-    room = _WALKED / max(1, sum(map(len, chosen.values())))
+    room = _SAMPLED_BYTES / max(1, sum(map(len, chosen.values())))
     for name, parts in chosen.items():
         with (folder / f"{name}.jsonl").open("wb") as target:
             for file, part in parts:

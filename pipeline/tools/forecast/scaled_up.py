@@ -213,8 +213,10 @@ def _trained(sample: MeasuredSample) -> int:
 
 
 def _memory(sample: MeasuredSample, run: RunFile) -> Iterator[MemoryForecast]:
-    held = {row.step: row.peak_memory for row in sample.first.steps}
-    peaks = peaks_of(run, held, before=_parts_of(sample, run), after=_parts_of(sample, run, whole=True))
+    measured = {row.step: row.peak_memory for row in sample.first.steps}
+    peaks = peaks_of(
+        run, measured, before=_parts_of(sample, run), after=_parts_of(sample, run, whole=True)
+    )
     for workers in _WORKERS:
         found = min(peaks.with_workers(workers), int(run.resources.memory))
         yield MemoryForecast(workers=workers, bytes=found)

@@ -178,8 +178,8 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     console.show(table.right())
     console.line(f"free at {found['place']}: {found['disk_free'] / 1e6:,.0f} MB")
     console.line()
-    held = (f"{row['bytes'] / MIB:,.0f} MiB with {row['workers']}" for row in found["memory"])
-    console.line(f"memory at the peak, by workers: about {', '.join(held)}")
+    amounts = (f"{row['bytes'] / MIB:,.0f} MiB with {row['workers']}" for row in found["memory"])
+    console.line(f"memory at the peak, by workers: about {', '.join(amounts)}")
     room = found["most_workers"]
     console.line(f"resources.memory has room for {room:,} worker{'s' * (room != 1)} in every step")
     for note in found["notes"]:

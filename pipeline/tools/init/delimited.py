@@ -173,11 +173,14 @@ def lacks_header(records: Sequence[Mapping[str, object]]) -> bool:
 
 def _is_name(name: str, below: Sequence[str]) -> bool:
     asks = name.endswith("?") and not _most(value.endswith("?") for value in below)
-    told = [value for value in below if value.strip().lower() not in _NOTHING]
+    filled = [value for value in below if value.strip().lower() not in _NOTHING]
     empty = name.strip().lower() in _NOTHING
-    counts = not empty and not _is_number(name) and _most(map(_is_number, told))
+    counts = not empty and not _is_number(name) and _most(map(_is_number, filled))
     titles = (
-        not empty and not _is_sentence(name) and _most(map(_is_sentence, told)) and not _is_number(name)
+        not empty
+        and not _is_sentence(name)
+        and _most(map(_is_sentence, filled))
+        and not _is_number(name)
     )
     return is_usual_name(name) or asks or counts or (titles and len(name) <= _TITLE)
 

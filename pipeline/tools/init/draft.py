@@ -94,16 +94,16 @@ _NO_UTF8 = re.compile("[\ud800-\udfff]")
 
 
 def patterns_of(
-    files: Sequence[FolderFile], others: Sequence[FolderFile], *, alone: bool
+    files: Sequence[FolderFile], others: Sequence[FolderFile], *, by_name: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return patterns that match the files, and globs of what these match and the source leaves out.
 
     Args:
         files: of the source.
         others: the files of the folder that are not in it.
-        alone: whether files of the same format are in another source, so that each must be named.
+        by_name: whether files of the same format are in another source, so that each must be named.
     """
-    if alone and len(files) <= _MOST_NAMED:
+    if by_name and len(files) <= _MOST_NAMED:
         return tuple(_escaped(file.path) for file in files), ()
     tops = {file.top for file in files}
     is_one = len(tops) == 1 and tops != {""} and files[0].language is None

@@ -69,7 +69,7 @@ class FieldChoice:
     language: str | None = None
     licence: str | None = None
     """A field that names it; nothing of a run file reads it."""
-    keep: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     """Of the dialogues, the commonest first."""
     learned: str | None = None
@@ -114,7 +114,7 @@ def choose_fields(records: Sequence[Mapping[str, object]]) -> FieldChoice:
         own_id=next((n for n in _id_names(names) if n not in taken and _are_ids(records, n)), None),
         language=next((n for n in _first(names, _LANGUAGES) if _are_languages(records, n)), None),
         licence=next(_first(names, _LICENCES), None),
-        keep=tuple(n for n in _first(names, _KEPT) if n not in taken)[:4],
+        kept=tuple(n for n in _first(names, _KEPT) if n not in taken)[:4],
         roles=roles,
         learned=_answering(records, columns, roles) if columns else None,
     )
@@ -189,7 +189,7 @@ def _unread(
         choice.language,
         choice.licence,
     }
-    named.update(choice.keep)
+    named.update(choice.kept)
     sizes = {}
     for name in names:
         texts = [] if name in named else list(filter(_is_prose, _filled(records, name)))

@@ -45,7 +45,7 @@ class InitSource(TypedDict):
     """Fields of its records that hold text and are not read."""
 
 
-class LeftOut(TypedDict):
+class FilesLeftOut(TypedDict):
     """Files that are not read."""
 
     why: str
@@ -58,7 +58,7 @@ class InitContent(TypedDict):
 
     run_file: str
     sources: list[InitSource]
-    left_out: list[LeftOut]
+    left_out: list[FilesLeftOut]
     task: str
     reason: str
     tokens: int

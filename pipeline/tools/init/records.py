@@ -51,7 +51,7 @@ _Delimited = tuple[str | None, tuple[Quoting, str] | None]
 
 
 @dataclass(frozen=True)
-class Looked:
+class FileBeginning:
     """What was seen of a file."""
 
     records: tuple[Mapping[str, object], ...]
@@ -79,7 +79,7 @@ class Looked:
         return self.encoding not in (ASCII, UTF_8)
 
 
-def look_at(place: Path, reader: Reader, size: int) -> Looked:
+def look_at(place: Path, reader: Reader, size: int) -> FileBeginning:
     """Look at the beginning of a file.
 
     Args:
@@ -92,42 +92,44 @@ def look_at(place: Path, reader: Reader, size: int) -> Looked:
             return _stream(place, reader, size)
         return _table(place, reader)
     except (DataError, ValueError, OSError, csv.Error, pa.ArrowException) as error:
-        return Looked((), "", 0, 0, fault=str(error).splitlines()[0])
+        return FileBeginning((), "", 0, 0, fault=str(error).splitlines()[0])
 
 
-def _stream(place: Path, reader: StreamReader, size: int) -> Looked:
+def _stream(place: Path, reader: StreamReader, size: int) -> FileBeginning:
     chunks, ended = _beginning(place, _BYTES)
-    held = sum(map(len, chunks))
+    read_bytes = sum(map(len, chunks))
     packed = place.name.endswith(COMPRESSIONS)
-    plain = held if ended else max(held, size * (_PACKED if packed else 1))
+    plain = read_bytes if ended else max(read_bytes, size * (_PACKED if packed else 1))
     encoding = _encoding_of(b"".join(chunks), reader, ended=ended)
     if not reader.has_columns:
         text = b"".join(chunks).decode("utf-8-sig" if encoding == UTF_8 else encoding, errors="replace")
         documents = 1.0 if reader.is_whole else max(1.0, plain / 8192)
-        return Looked((), text, documents, plain, encoding)
+        return FileBeginning((), text, documents, plain, encoding)
     found, share, shape = _found(chunks, reader, encoding, ended=ended)
     if not found and not ended:
         chunks, ended = _beginning(place, _LONGEST)
-        held = sum(map(len, chunks))
-        plain = held if ended else max(held, plain)
+        read_bytes = sum(map(len, chunks))
+        plain = read_bytes if ended else max(read_bytes, plain)
         found, share, shape = _found(chunks, reader, encoding, ended=ended)
     records = tuple(record for record in found if record is not None)
     if reader.has_delimiter and lacks_header(records):
-        return Looked((), "", 0, 0, fault=NO_HEADER)
+        return FileBeginning((), "", 0, 0, fault=NO_HEADER)
     whole = ended and len(found) < _RECORDS
-    documents = len(found) if whole else len(found) * plain / max(held * share, 1)
+    documents = len(found) if whole else len(found) * plain / max(read_bytes * share, 1)
     bad = len(found) - len(records)
-    return Looked(records, "", documents, plain, encoding, delimiter=shape[0], quoting=shape[1], bad=bad)
+    return FileBeginning(
+        records, "", documents, plain, encoding, delimiter=shape[0], quoting=shape[1], bad=bad
+    )
 
 
 def _beginning(place: Path, most: int) -> tuple[list[bytes], bool]:
     """Return the decompressed beginning of a file, and whether that is all of it."""
     chunks: list[bytes] = []
-    held = 0
+    size = 0
     for chunk in stream_chunks(place):
         chunks.append(chunk)
-        held += len(chunk)
-        if held >= most:
+        size += len(chunk)
+        if size >= most:
             return chunks, False
     return chunks, True
 
@@ -163,37 +165,37 @@ def _records(
     chunks: list[bytes], reader: StreamReader, *, ended: bool
 ) -> Iterator[tuple[Mapping[str, object] | None, float]]:
     """Yield the records at the beginning of a stream, each with its end; None is a bad one."""
-    pieces = reader.open(FieldMapping(), _LONGEST).pieces(iter(chunks))
+    lines = reader.open(FieldMapping(), _LONGEST).lines(iter(chunks))
     try:
-        for piece in pieces:
-            if not ended and piece.position + piece.size >= sum(map(len, chunks)):
+        for line in lines:
+            if not ended and line.position + line.size >= sum(map(len, chunks)):
                 return
             if reader not in (JSON, JSON_LINES):
-                yield {}, piece.position + piece.size
+                yield {}, line.position + line.size
                 continue
             try:
-                value = loaded(piece.data.removeprefix(BYTE_ORDER_MARK))
+                value = loaded(line.data.removeprefix(BYTE_ORDER_MARK))
             except orjson.JSONDecodeError:
                 value = None
-            yield value if isinstance(value, Mapping) else None, piece.position + piece.size
+            yield value if isinstance(value, Mapping) else None, line.position + line.size
     except DataError:
         if ended:
             raise
 
 
-def _table(place: Path, reader: Reader) -> Looked:
+def _table(place: Path, reader: Reader) -> FileBeginning:
     if reader is PARQUET:
         with pq.ParquetFile(place) as file:
             rows = file.metadata.num_rows
             groups = range(file.metadata.num_row_groups)
             plain = sum(file.metadata.row_group(group).total_byte_size for group in groups)
             batches = file.iter_batches(batch_size=_RECORDS)
-            return Looked(_objects(next(batches, None)), "", rows, plain)
+            return FileBeginning(_objects(next(batches, None)), "", rows, plain)
     with pa.memory_map(str(place)) as source:
         batches = list(_batches(source))
         rows = sum(batch.num_rows for batch in batches)
         first = next((batch for batch in batches if batch.num_rows), None)
-        return Looked(_objects(first), "", rows, place.stat().st_size)
+        return FileBeginning(_objects(first), "", rows, place.stat().st_size)
 
 
 def _batches(source: pa.NativeFile) -> Iterator[pa.RecordBatch]:

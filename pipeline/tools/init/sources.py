@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from pipeline.tools.init.draft import Draft, DraftSource, patterns_of
 from pipeline.tools.init.fields import FieldChoice, choose_fields, gives_document, texts_of_records
 from pipeline.tools.init.folder import FileUse, FolderFile, files_below, with_copies_marked
-from pipeline.tools.init.records import ASCII, Looked, look_at
+from pipeline.tools.init.records import ASCII, FileBeginning, look_at
 from stages.errors import ConfigError
 from stages.reading.delimited import CSV, TSV
 from stages.reading.delimiters import Quoting
@@ -46,7 +46,7 @@ class _SeenFile:
     """A file, and what was seen of it; None if it was not looked at."""
 
     file: FolderFile
-    looked: Looked | None
+    looked: FileBeginning | None
     choice: FieldChoice | None
 
 
@@ -192,11 +192,11 @@ def _sources(
         own = {one.file.path for one in group}
         others = [file for file in all_files if file.path not in own]
         name = kind if kind == _DOCS or files[0].language else _name(folder, [one.file for one in group])
-        found.append((_source(folder, name, group, others, alone=group is not most), []))
+        found.append((_source(folder, name, group, others, by_name=group is not most), []))
     return found
 
 
-def _why_unread(looked: Looked) -> str:
+def _why_unread(looked: FileBeginning) -> str:
     if looked.fault:
         return looked.fault
     if looked.records:
@@ -244,7 +244,7 @@ def _has_header(reader: Reader) -> bool:
 
 
 def _source(
-    folder: Path, name: str, group: Sequence[_SeenFile], others: Sequence[FolderFile], *, alone: bool
+    folder: Path, name: str, group: Sequence[_SeenFile], others: Sequence[FolderFile], *, by_name: bool
 ) -> DraftSource:
     """Return the source of files whose records are alike.
 
@@ -253,7 +253,7 @@ def _source(
         name: of the source, unless another has it.
         group: the files, some of which were looked at.
         others: the files of the folder that are not in it.
-        alone: whether files of the same format are in another source, so that each must be named.
+        by_name: whether files of the same format are in another source, so that each must be named.
     """
     files = [one.file for one in group]
     looked = [(one.file, one.looked, one.choice) for one in group if one.looked and one.choice]
@@ -267,7 +267,7 @@ def _source(
     documents = len(files) if whole else times * sum(seen.documents for _, seen, _ in looked)
     texts = texts_of_records(records, choice) or [seen.text for _, seen, _ in looked]
     lengths = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
-    patterns, exclude = patterns_of(files, others, alone=alone)
+    patterns, exclude = patterns_of(files, others, by_name=by_name)
     language = files[0].language
     return DraftSource(
         name=name,
@@ -312,10 +312,10 @@ def _encoding(found: Sequence[str]) -> str | None:
     return kinds.pop() if len(kinds) == 1 and not kinds & {ASCII, "utf-8"} else None
 
 
-def _bad(records: Sequence[Mapping[str, object]], choice: FieldChoice, broken: int) -> float:
+def _bad(records: Sequence[Mapping[str, object]], choice: FieldChoice, unreadable: int) -> float:
     """Return the share of records that are broken, or have nothing where the text should be."""
     without = sum(not gives_document(one, choice) for one in records)
-    return (broken + without) / max(len(records) + broken, 1)
+    return (unreadable + without) / max(len(records) + unreadable, 1)
 
 
 def _text_bytes(

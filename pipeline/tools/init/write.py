@@ -83,8 +83,8 @@ def _source(source: DraftSource, base: Path, licence: str | None) -> Iterator[st
     elif choice.is_usable:
         yield '# id_column = "id"    # a field that names each document; no such field was found'
     yield from _language(source)
-    if choice.keep:
-        yield f"# keep_columns = {_list(choice.keep)}    # fields that go along with each document"
+    if choice.kept:
+        yield f"# keep_columns = {_list(choice.kept)}    # fields that go along with each document"
     if licence:
         yield f"license = {_text(licence)}"
     else:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pipeline.state.atomic_write import atomic_write
 from pipeline.state.state_files import parse_object
-from pipeline.state.written_whole import written_whole
 from stages.errors import ConfigError, FormatError
-from stages.resize.chosen import TensorInfo
-from stages.resize.new_rows import Resized, TensorFile
+from stages.resize.new_rows import NewTensor, TensorFile
+from stages.resize.tensors import TensorInfo
 from stages.store.digests import sync_path
 
 CONFIG = "config.json"
@@ -108,7 +108,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path, files, config, index, tuple(copied), tuple(left_out))
 
 
-def write_checkpoint(checkpoint: Checkpoint, output: Path, changed: Mapping[str, Resized]) -> None:
+def write_checkpoint(checkpoint: Checkpoint, output: Path, changed: Mapping[str, NewTensor]) -> None:
     """Write a checkpoint with other rows of some tensors; `output` is there only when it is whole.
 
     Raises:
@@ -116,14 +116,14 @@ def write_checkpoint(checkpoint: Checkpoint, output: Path, changed: Mapping[str,
         Stopped: another process writes it.
     """
     if checkpoint.config is None:
-        with written_whole(output, names=()) as partial, partial.open("wb") as target:
+        with atomic_write(output, names=()) as partial, partial.open("wb") as target:
             _write_synced(target, next(iter(checkpoint.files.values())), changed)
         return
     written = {CONFIG: _json(_with_rows(checkpoint, changed))}
     if checkpoint.index is not None:
         written[checkpoint.index] = _json(_grown_index(checkpoint, changed))
     names = (*checkpoint.files, *written, *checkpoint.copied)
-    with written_whole(output, names=names) as partial:
+    with atomic_write(output, names=names) as partial:
         for name, file in checkpoint.files.items():
             own = {one: rows for one, rows in changed.items() if one in file.tensors}
             with (partial / name).open("wb") as target:
@@ -196,7 +196,7 @@ def _vocab_sizes(config: Mapping[str, Any]) -> list[int]:
     return [size for size in sizes if type(size) is int]
 
 
-def _with_rows(checkpoint: Checkpoint, changed: Mapping[str, Resized]) -> dict[str, Any]:
+def _with_rows(checkpoint: Checkpoint, changed: Mapping[str, NewTensor]) -> dict[str, Any]:
     assert checkpoint.config is not None
     (rows,) = {one.rows for one in changed.values()}
     before, config = checkpoint.vocab_size, dict(checkpoint.config)
@@ -208,7 +208,7 @@ def _with_rows(checkpoint: Checkpoint, changed: Mapping[str, Resized]) -> dict[s
     return config
 
 
-def _grown_index(checkpoint: Checkpoint, changed: Mapping[str, Resized]) -> dict[str, Any]:
+def _grown_index(checkpoint: Checkpoint, changed: Mapping[str, NewTensor]) -> dict[str, Any]:
     """Return the index with the size that all tensors have together."""
     assert checkpoint.index is not None
     place = checkpoint.path / checkpoint.index
@@ -234,7 +234,7 @@ def _json(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _write_synced(target: BinaryIO, file: TensorFile, changed: Mapping[str, Resized]) -> None:
+def _write_synced(target: BinaryIO, file: TensorFile, changed: Mapping[str, NewTensor]) -> None:
     file.write(target, changed)
     target.flush()
     os.fsync(target.fileno())

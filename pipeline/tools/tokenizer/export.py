@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pipeline.planning.existing import read_tokenizer_file
 from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, print_json
-from pipeline.state.written_whole import partial_of, written_whole
+from pipeline.state.atomic_write import atomic_write, partial_of
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, model_key, special_ids_of, tokenizer_of
 from pipeline.system.disk_faults import disk_faults
@@ -133,7 +133,7 @@ def export_tokenizer(
     pieces = [piece for number, piece in hub.pieces.items() if number != opened.tokenizer.unk]
     every = [text for group in stress_texts(pieces).values() for text in group]
     every += [clean_text(text) for path in texts for text in texts_of(Path(path))]
-    with disk_faults(partial_of(to)), written_whole(to, option="DIR", names=files) as partial:
+    with disk_faults(partial_of(to)), atomic_write(to, option="DIR", names=files) as partial:
         for name, data in files.items():
             (partial / name).write_bytes(data)
             sync_path(partial / name)
@@ -183,13 +183,13 @@ def _frame_of_run(root: Path, ids: dict[str, int], framing: str | None) -> Frame
 def _of_file(model: Path, framing: str | None, special: Sequence[str]) -> OpenedTokenizer:
     key = str(model)
     path, (kind, data, _) = read_tokenizer_file(model, key, base=Path.cwd())
-    described = describe(data, kind, name=key)
-    found = find_roles(described, special_roles(tuple(special)), name=path.name)
+    description = describe(data, kind, name=key)
+    found = find_roles(description, special_roles(tuple(special)), name=path.name)
     require_roles(found, ["eos"], who="tokenizer export", name=path.name)
     frame = _nothing() if framing == NOTHING else None
     if framing not in {None, NOTHING}:
         preset = Framing(preset=_preset(str(framing)))
-        found = framed_roles(described, found, preset, name=path.name)
+        found = framed_roles(description, found, preset, name=path.name)
         frame = run_frame(found.ids)
     ids = {"pad": found.ids["eos"], **found.ids}
     tokenizer = tokenizer_in(path, data, kind, ids, name=key).unguarded()

@@ -19,9 +19,9 @@ from pipeline.planning.outputs import require_local
 from pipeline.state.storage import replace_file
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.tokenizer.extension_measures import (
-    BeforeAfter,
     NewText,
     TokenizerExtension,
+    TokenizerPair,
     count_old_words,
     measure_drift,
     measured,
@@ -82,7 +82,7 @@ def extend_tokenizer(  # noqa: PLR0913  # one parameter an option
     words = [*(own.words for own in new.values()), count_old_words(old_files, tokenizer, new)]
     extension = tokenizer.extend(words, pieces, max_drift=max_drift)
     _require_old_ids(data, extension.data, kind, name=written)
-    both = BeforeAfter(before, opened(extension.data, name=written))
+    both = TokenizerPair(before, opened(extension.data, name=written))
     texts = _proved_texts(both.after, extension, new)
     _prove(both.after, extension, kind, texts, name=written)
     found = measured(both, extension, new, measure_drift(old_files, both, new))
@@ -134,11 +134,11 @@ def _proved_texts(
 ) -> dict[str, list[str]]:
     """Return texts to prove the tokenizer by, in groups."""
     special = tokenizer.codec.pieces(sorted(set(tokenizer.special_ids.values()) - {tokenizer.unk}))
-    written = [text for piece in special for text in (piece, f"a {piece} b", piece * 2)]
+    texts = [text for piece in special for text in (piece, f"a {piece} b", piece * 2)]
     spelled = tokenizer.codec.piece_bytes()[-len(extension.pieces) :]
     return {
         "held out": [text for own in new.values() for text in own.held_out],
-        "special": written,
+        "special": texts,
         "new pieces": [piece.decode(errors="ignore") for piece in spelled],
     }
 

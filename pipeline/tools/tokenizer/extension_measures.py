@@ -20,7 +20,7 @@ from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.extension.drift import Drift
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.kinds import Extendable
-from stages.tokenizer.texts import Encoded, joined_texts
+from stages.tokenizer.texts import TextIds, joined_texts
 
 _HELD_OUT = 20
 """One text of so many is held out."""
@@ -269,13 +269,13 @@ _MOST_CHANGED = 1000
 
 
 @dataclass(frozen=True)
-class BeforeAfter:
+class TokenizerPair:
     """A tokenizer before and after it was extended."""
 
     before: Tokenizer
     after: Tokenizer
 
-    def encode(self, texts: Sequence[str]) -> tuple[Encoded, Encoded]:
+    def encode(self, texts: Sequence[str]) -> tuple[TextIds, TextIds]:
         """Return the ids of texts by both."""
         joined = joined_texts([text.encode() for text in texts])
         before = self.before.encode_texts(joined, dtype=_INT32)
@@ -288,7 +288,7 @@ def old_source(given: Sequence[Path]) -> str:
 
 
 def measure_drift(
-    files: Sequence[Path], both: BeforeAfter, learned: Collection[str]
+    files: Sequence[Path], both: TokenizerPair, learned: Collection[str]
 ) -> dict[str, Drift]:
     """Return what became of old text, by language; of learned ones without the stretches that changed.
 
@@ -305,7 +305,7 @@ def measure_drift(
 
 
 def measured(
-    both: BeforeAfter, extension: Extension, new: Mapping[str, NewText], drifts: Mapping[str, Drift]
+    both: TokenizerPair, extension: Extension, new: Mapping[str, NewText], drifts: Mapping[str, Drift]
 ) -> ExtensionMeasures:
     """Return what is said of an extended tokenizer."""
     names, first = list(new), both.before.vocab_size
@@ -332,7 +332,7 @@ def measured(
     }
 
 
-def _learned(both: BeforeAfter, text: NewText, *, pieces: int) -> LearnedLanguage:
+def _learned(both: TokenizerPair, text: NewText, *, pieces: int) -> LearnedLanguage:
     before, after = both.encode(text.held_out)
     used = np.unique(after.ids)
     return {
@@ -356,7 +356,7 @@ def _shown(drift: Drift) -> LanguageDrift:
     }
 
 
-def _changed(drift: Drift, both: BeforeAfter) -> list[ChangedWord]:
+def _changed(drift: Drift, both: TokenizerPair) -> list[ChangedWord]:
     """Return the stretches that changed most often."""
     spelled = both.after.codec.piece_bytes()
     ordered = sorted(drift.stretches.items(), key=lambda item: (-item[1], item[0]))

@@ -18,11 +18,11 @@ from pipeline.tools.tokenizer.checkpoints import (
     refuse_output,
     write_checkpoint,
 )
-from pipeline.tools.tokenizer.resize_tables import ResizedTensor, Resizing, TextLoss
+from pipeline.tools.tokenizer.resize_tables import ResizedTensor, ResizeResult, TextLoss
 from stages.errors import ConfigError
-from stages.resize.chosen import choose_tensors
-from stages.resize.new_rows import Growth, Resized, resized
+from stages.resize.new_rows import Growth, NewTensor, resized
 from stages.resize.row_method import RowMethod
+from stages.resize.tensors import choose_tensors
 from stages.tokenizer.new_ids import ModelFile, NewIds, find_new_ids
 
 
@@ -37,7 +37,7 @@ def resize_checkpoint(  # noqa: PLR0913  # one parameter an option
     seed: int = 0,
     tensors: Sequence[str] = (),
     texts: Sequence[Path] = (),
-) -> Resizing:
+) -> ResizeResult:
     """Write a checkpoint with rows for the ids of an extended tokenizer.
 
     Args:
@@ -72,15 +72,15 @@ def resize_checkpoint(  # noqa: PLR0913  # one parameter an option
     changed = _resized(opened, names, growth, method=method, seed=seed)
     with disk_faults(output.absolute().parent):
         write_checkpoint(opened, output, changed)
-    return Resizing(
+    return ResizeResult(
         output=output,
         method=method,
-        tensors=_described(opened, names, growth),
+        tensors=_resized_tensors(opened, names, growth),
         old_ids=len(ids.old),
         new_ids=len(ids.new),
         reused=growth.reused,
         padding=growth.padding,
-        without_text=sum(not len(written) for written in ids.written),
+        without_text=sum(not len(old_ids) for old_ids in ids.old_ids),
         left_out=opened.left_out,
         texts=_losses(measured, checkpoint, output, files),
     )
@@ -103,15 +103,15 @@ def _growth(ids: NewIds, rows: int, multiple_of: int) -> Growth:
     after = -(-needed // multiple_of) * multiple_of
     if not len(ids.new) and after == rows:
         raise ConfigError("--new: has no id that --old lacks, so there is nothing to resize")
-    return Growth(rows, after, ids.old, ids.new, ids.written)
+    return Growth(rows, after, ids.old, ids.new, ids.old_ids)
 
 
 def _resized(
     checkpoint: Checkpoint, names: list[str], growth: Growth, *, method: RowMethod, seed: int
-) -> dict[str, Resized]:
+) -> dict[str, NewTensor]:
     """Return what each tensor is to hold; tensors that are one get the same rows."""
     streams: dict[str, int] = {}
-    found: dict[str, Resized] = {}
+    found: dict[str, NewTensor] = {}
     for name in sorted(names):  # formats have orders of their own
         info = checkpoint.tensors[name]
         storage = "tied" if checkpoint.is_tied and len(info.shape) > 1 else info.storage
@@ -127,7 +127,9 @@ def _resized(
     return found
 
 
-def _described(checkpoint: Checkpoint, names: list[str], growth: Growth) -> tuple[ResizedTensor, ...]:
+def _resized_tensors(
+    checkpoint: Checkpoint, names: list[str], growth: Growth
+) -> tuple[ResizedTensor, ...]:
     tensors, first = checkpoint.tensors, dict[str, str]()
     return tuple(
         ResizedTensor(

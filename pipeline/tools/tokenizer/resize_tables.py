@@ -48,7 +48,7 @@ class TextLoss:
 
 
 @dataclass(frozen=True)
-class Resizing:
+class ResizeResult:
     """What `tokenizer resize` did."""
 
     output: Path
@@ -67,7 +67,7 @@ class Resizing:
     texts: tuple[TextLoss, ...]
 
 
-def print_resizing(found: Resizing, *, as_json: bool) -> None:
+def print_resizing(found: ResizeResult, *, as_json: bool) -> None:
     """Print what was changed, and what it does to losses."""
     if as_json:
         print_json(asdict(found) | {"output": str(found.output), "method": found.method.value})

@@ -269,13 +269,13 @@ def _line(points: Sequence[SweptTokenizer], color: str, x: Scale, y: Scale) -> l
     parts = [f'<path d="{path}" fill="none" stroke="{color}" stroke-opacity="0.6"/>']
     for number, (one, (left, top)) in enumerate(zip(ordered, places, strict=True)):
         fill = color if one["dominated_by"] is None else "white"
-        told = (
+        label = (
             f"{one['vocab_size']:,}, alpha {one['alpha']:g}: {one['tokens']:,} tokens, parity"
             f" {one['parity']:.2f}"
         )
         parts.append(
             f'<circle cx="{left:.1f}" cy="{top:.1f}" r="5" fill="{fill}" stroke="{color}">'
-            f"<title>{told}</title></circle>"
+            f"<title>{label}</title></circle>"
         )
         aside = (left - 9, top + 14) if number % 2 == 0 else (left + 9, top - 7)  # neighbours are near
         parts.append(_text(*aside, f"{one['alpha']:g}", 'text-anchor="end"' if number % 2 == 0 else ""))
@@ -290,8 +290,8 @@ def _legend(sizes: Sequence[int]) -> list[str]:
         said = f"{vocab_size:,} pieces"
         parts.append(_text(left + 12, 48, said))
         left += 34 + 8 * len(said)
-    told = "labels: alpha; hollow marks: not on the frontier"
-    return [*parts, _text(left, 48, told)]
+    label = "labels: alpha; hollow marks: not on the frontier"
+    return [*parts, _text(left, 48, label)]
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:

@@ -168,27 +168,27 @@ def verify_tokenizer(
     path, (kind, data, _) = read_tokenizer_file(
         model, key, base=Path.cwd(), tiktoken=_tiktoken(encoding)
     )
-    described = describe(data, kind, name=key)
-    found = find_roles(described, special_roles(special), name=model.name)
+    description = describe(data, kind, name=key)
+    found = find_roles(description, special_roles(special), name=model.name)
     require_roles(found, ["eos"], who="tokenizer verify", name=model.name)
     ids = {"pad": found.ids["eos"], **found.ids}
     tokenizer = tokenizer_in(path, data, kind, ids, name=key).unguarded()
     kept = set(ids.values()) - {tokenizer.unk}
-    pieces = [piece for piece, number in described.pieces.items() if number in kept]
+    pieces = [piece for piece, number in description.pieces.items() if number in kept]
     every = stress_texts(pieces)
     if texts:
         every[GIVEN] = [clean_text(text) for path in texts for text in texts_of(path)]
     proof = prove(tokenizer, every, library=untouched(data, kind))
     return TokenizerProof(
         model=model,
-        size=described.size,
+        size=description.size,
         special=ids,
         compiled=tokenizer.compiled,
         writes_all=tokenizer.writes_all,
         proof=proof,
         coverage=coverage(tokenizer),
         kept_from_text=len(pieces),
-        framing=framing_offer(described, found),
+        framing=framing_offer(description, found),
     )
 
 

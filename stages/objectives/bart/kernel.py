@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.objectives.bart.config import BART, ENDS, poisson_thresholds
-from stages.objectives.kernels.noise import draw, draw_block, scaled, stream_words
+from stages.objectives.kernels.noise import draw, draw_block, scaled, stream_key_of
 from stages.objectives.kernels.seq2seq import Frame, close_row, frame_of
 from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.seq2seq import refuse_overflow
@@ -54,10 +54,10 @@ def add_noise(rows: StoredRows, config: BART, vocabulary: Vocabulary, widths: Wi
     refuse_overflow(lengths + ENDS, lengths + 1, widths=widths, numbers=rows.numbers)
     turning = threshold(config.rotate_probability)
     noise = _Noise(
-        stream_words(rows, Tag.SPAN_LENGTH),
-        stream_words(rows, Tag.SPAN_PLACE),
-        stream_words(rows, Tag.DELETION),
-        stream_words(rows, Tag.ROTATION),
+        stream_key_of(rows, Tag.SPAN_LENGTH),
+        stream_key_of(rows, Tag.SPAN_PLACE),
+        stream_key_of(rows, Tag.DELETION),
+        stream_key_of(rows, Tag.ROTATION),
         np.array(poisson_thresholds(config.poisson_lambda), np.uint64),
         np.array([config.mask_ratio, config.delete_ratio]),
         np.array([turning > 0, max(turning - 1, 0)], np.uint64),
@@ -117,20 +117,20 @@ def _make_items(body: NDArray[np.integer], row: int, noise: _Noise, scratch: _Sc
     _choose(noise.places, row, 1, count, kept + count, is_mask)
     deleted = min(math.ceil(noise.ratios[1] * len(body)), kept)
     _choose(noise.deletion, row, 0, deleted, kept, lost)
-    token = written = shown = span = 0
+    token = filled = shown = span = 0
     for place in range(kept + count):
         if is_mask[place]:
-            items[written] = noise.ids[0]
-            written += 1
+            items[filled] = noise.ids[0]
+            filled += 1
             token += spans[span]
             span += 1
             continue
         if not lost[shown]:
-            items[written] = body[token]
-            written += 1
+            items[filled] = body[token]
+            filled += 1
         shown += 1
         token += 1
-    return written
+    return filled
 
 
 @kernel
@@ -188,12 +188,17 @@ def _poisson(value: np.uint64, thresholds: NDArray[np.uint64]) -> int:
 
 @kernel
 def _choose(
-    words: NDArray[np.uint64], row: int, first: int, wanted: int, size: int, chosen: NDArray[np.bool_]
+    stream_key: NDArray[np.uint64],
+    row: int,
+    first: int,
+    wanted: int,
+    size: int,
+    chosen: NDArray[np.bool_],
 ) -> None:
     """Choose some of `size` places by the draws of a row's stream from number `first` on."""
     for place in range(size):
         chosen[place] = False
     for number in range(wanted):
         last = size - wanted + number
-        place = scaled(draw(words, row, first + number), last + 1)
+        place = scaled(draw(stream_key, row, first + number), last + 1)
         chosen[last if chosen[place] else place] = True

@@ -2,8 +2,8 @@
 
 from stages.objectives.bart.config import BART, add_noise, restore_bart, widths_bart
 from stages.objectives.bart.permuted_sentences import permute_and_add_noise
-from stages.objectives.kind import Draw, Kind, Written
-from stages.objectives.laws.rows import Broken, targets
+from stages.objectives.kind import Draw, EpochDraws, Kind
+from stages.objectives.laws.rows import BrokenLaws, targets
 from stages.objectives.laws.targets import count_bart
 from stages.objectives.learning import TARGET_TOKENS
 from stages.objectives.material import Material
@@ -44,7 +44,7 @@ def _draw_with(
     return permute_and_add_noise(rows, config, vocabulary, widths, shard=material.shard, add_noise=noise)
 
 
-def _laws(rows: StoredRows, columns: Columns, config: BART, vocabulary: Vocabulary) -> Broken:
+def _laws(rows: StoredRows, columns: Columns, config: BART, vocabulary: Vocabulary) -> BrokenLaws:
     del config
     yield from targets(rows, columns, vocabulary)
 
@@ -59,7 +59,7 @@ DENOISING = Kind(
     restore=restore_bart,
     learning=lambda _: TARGET_TOKENS.model_copy(update={"gated": False}),
     questions=lambda _: Questions(),
-    written=Written(draw=_draw_with),
+    epoch_draws=EpochDraws(draw=_draw_with),
     laws=_laws,
     draws=count_bart,
     category="text-generation",

@@ -26,7 +26,7 @@ from stages.objectives.bart.config import BART
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
-from stages.ragged import runs
+from stages.ragged import ranges_of
 from stages.seeding import Tag, below, draw_u64, threshold
 
 AddNoise = Callable[[StoredRows, BART, Vocabulary, Widths], Columns]
@@ -77,8 +77,8 @@ def permute_sentences(rows: StoredRows, config: BART, shard: WholeShard, *, eos:
     width = rows.input_ids.shape[1]
     shift = some[found.row] * width
     input_ids = rows.input_ids.copy()
-    source = runs((shift + found.begin)[order], lengths)
-    input_ids.reshape(-1)[runs(shift + places, lengths)] = rows.input_ids.reshape(-1)[source]
+    source = ranges_of((shift + found.begin)[order], lengths)
+    input_ids.reshape(-1)[ranges_of(shift + places, lengths)] = rows.input_ids.reshape(-1)[source]
     return replace(rows, input_ids=input_ids)
 
 
@@ -111,7 +111,7 @@ def _sentences(rows: StoredRows, shard: WholeShard, eos: int) -> _Sentences:
     inner = shard.sentences_before(doc, offset + length) - first  # the last one's end is the segment's
     segment = np.repeat(np.arange(len(numbers)), inner + 1)
     last = np.cumsum(inner + 1) - 1
-    end = np.append(shard.sentences.values, 0)[runs(first, inner + 1)] - offset[segment]
+    end = np.append(shard.sentences.values, 0)[ranges_of(first, inner + 1)] - offset[segment]
     end[last] = length
     end = np.minimum(end, body[segment])
     begin = np.concatenate([[0], end[:-1]])

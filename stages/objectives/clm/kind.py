@@ -5,7 +5,7 @@ import numpy as np
 from stages.objectives.clm.config import CausalLM, label_causally
 from stages.objectives.clm.laws import CausalTally
 from stages.objectives.kind import Kind, nothing_drawn
-from stages.objectives.laws.rows import Broken, no_label_is_pad, segments, unshifted
+from stages.objectives.laws.rows import BrokenLaws, no_label_is_pad, segments, unshifted
 from stages.objectives.learning import NEXT_TOKENS, PROMPTED_TOKENS
 from stages.objectives.rows import Columns, Restored, StoredRows, Widths
 from stages.objectives.traits import Form, Questions, Traits
@@ -41,7 +41,7 @@ def _restore(columns: Columns, config: CausalLM, vocabulary: Vocabulary) -> Rest
     return ids, np.count_nonzero(filled, axis=1)
 
 
-def _laws(rows: StoredRows, columns: Columns, config: CausalLM, vocabulary: Vocabulary) -> Broken:
+def _laws(rows: StoredRows, columns: Columns, config: CausalLM, vocabulary: Vocabulary) -> BrokenLaws:
     del config
     yield from segments(rows, columns)
     yield from no_label_is_pad(columns, vocabulary)

@@ -66,7 +66,7 @@ def _replace(
         label[:filled] = 0
         label[filled:] = IGNORED
         count = select(stored, row, ids, choice, scratch)
-        draw_blocks(stored.words[2], scratch.same, places, count, scratch.first, scratch.second)
+        draw_blocks(stored.stream_keys[2], scratch.same, places, count, scratch.first, scratch.second)
         for each in range(count):
             place, draw = places[each], scratch.second[each]
             if len(counts):

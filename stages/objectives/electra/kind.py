@@ -4,8 +4,8 @@ import numpy as np
 
 from stages.objectives.electra.config import Generator, ReplacedTokens, replace_tokens, restore_electra
 from stages.objectives.electra.generated import replace_by_model
-from stages.objectives.kind import Draw, Kind, Same, Written
-from stages.objectives.laws.rows import Broken, replaced, segments
+from stages.objectives.kind import Draw, EpochDraws, Kind, MatchedRows
+from stages.objectives.laws.rows import BrokenLaws, replaced, segments
 from stages.objectives.learning import LearningSettings
 from stages.objectives.material import Material
 from stages.objectives.mlm.config import select_positions
@@ -58,7 +58,7 @@ def _matches(
     vocabulary: Vocabulary,
     *,
     material: Material,
-) -> Same:
+) -> MatchedRows:
     """Compare what a model drew: at the positions drawn, told by the labels, and no special id."""
     del material
     differ = columns["input_ids"] != columns["original_ids"]
@@ -71,7 +71,9 @@ def _matches(
     return np.asarray(right.all(axis=1)) & rows.match(restore_electra(columns, config, vocabulary))
 
 
-def _laws(rows: StoredRows, columns: Columns, config: ReplacedTokens, vocabulary: Vocabulary) -> Broken:
+def _laws(
+    rows: StoredRows, columns: Columns, config: ReplacedTokens, vocabulary: Vocabulary
+) -> BrokenLaws:
     del config
     yield from segments(rows, columns)
     yield from replaced(rows, columns, vocabulary)
@@ -87,7 +89,7 @@ ELECTRA = Kind(
     restore=restore_electra,
     learning=lambda config: _REPLACED if config.generator is Generator.UNIFORM else _LIKELY,
     questions=lambda _: Questions(),
-    written=Written(draw=_draw_with, matches=_matches),
+    epoch_draws=EpochDraws(draw=_draw_with, matches=_matches),
     laws=_laws,
     draws=count_electra,
     category="fill-mask",

@@ -38,7 +38,7 @@ from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
 from stages.pieces import Pieces, pieces_of
-from stages.ragged import runs
+from stages.ragged import ranges_of
 from stages.seeding import Key, Tag, below, draw_u64, threshold
 
 GROWTH = 11
@@ -64,7 +64,7 @@ class Spelling:
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _ChosenSegment:
     """One segment that is to be transformed, as the parts that are encoded."""
 
     segment: int
@@ -114,7 +114,7 @@ def fill_in_text(
     columns = _lay(rows, tokens, lengths, vocabulary, widths)
     silent = np.zeros(len(tokens), np.bool_)
     if config.loss == "middle":
-        silent = runs(np.zeros_like(lengths), lengths) < np.repeat(hidden, lengths)
+        silent = ranges_of(np.zeros_like(lengths), lengths) < np.repeat(hidden, lengths)
     elif not config.train_on_sentinels:
         silent = np.repeat(made, lengths) & np.isin(tokens, ids[:3])
     labels = tokens.astype(np.int32)
@@ -139,9 +139,9 @@ def _lay(
     columns["input_ids"][inside] = tokens
     columns["labels"][inside] = tokens
     columns["segment_ids"][inside] = np.repeat(
-        runs(np.zeros_like(filled), np.diff(rows.segment_ptr)), lengths
+        ranges_of(np.zeros_like(filled), np.diff(rows.segment_ptr)), lengths
     )
-    columns["position_ids"][inside] = runs(np.zeros_like(lengths), lengths)
+    columns["position_ids"][inside] = ranges_of(np.zeros_like(lengths), lengths)
     return columns
 
 
@@ -158,11 +158,11 @@ def check_text(
     wanted = part.input_ids[part.covered]
     counts = np.diff(part.segment_ptr)
     alike = np.bincount(row, minlength=len(some)) == counts
-    keep, stored = alike[row], np.repeat(alike, counts)  # segments of rows that have as many
-    a = tokens[np.repeat(keep, lengths)], lengths[keep]
+    alike_of_segment, stored = alike[row], np.repeat(alike, counts)  # segments of rows that have as many
+    a = tokens[np.repeat(alike_of_segment, lengths)], lengths[alike_of_segment]
     b = wanted[np.repeat(stored, part.segment_length)], part.segment_length[stored]
     wrong = ~_same_text(*a, *b, ids=ids, pieces=known)
-    alike &= np.bincount(row[keep], weights=wrong, minlength=len(some)) == 0
+    alike &= np.bincount(row[alike_of_segment], weights=wrong, minlength=len(some)) == 0
     right[some] = alike
     return right
 
@@ -241,7 +241,7 @@ def _choose(
     ids: NDArray[np.int64],
     shard: WholeShard,
     pieces: Pieces,
-) -> list[_Chosen]:
+) -> list[_ChosenSegment]:
     """Return the segments that are to be transformed, cut."""
     numbers = shard.segments_in(rows.numbers)
     doc = np.asarray(shard.segments["doc"][numbers], np.int64)
@@ -260,7 +260,7 @@ def _choose(
     eligible &= special[segments.begin + segments.body] == special[segments.begin]
     some = np.flatnonzero(eligible)
     begins, bodies = segments.begin[some], segments.body[some]
-    data, sizes = _spelled(flat[runs(begins, bodies)], bodies, pieces)
+    data, sizes = _spelled(flat[ranges_of(begins, bodies)], bodies, pieces)
     raw, ends, chosen = data.tobytes(), np.cumsum(sizes).tolist(), []
     drawn = zip(some.tolist(), begins.tolist(), bodies.tolist(), cuts[some].tolist(), strict=True)
     for (number, begin, body, pair), (low, high) in zip(drawn, pairwise([0, *ends]), strict=True):
@@ -272,7 +272,7 @@ def _choose(
             before, behind = _tokens_of(head, tokens, pieces), _tokens_of(tail, tokens[::-1], pieces)
             outer = tokens[: before or 0], tokens[body - (behind or 0) :]
             apart = before is not None and behind is not None
-            chosen.append(_Chosen(number, bool(suffix_first[number]), parts, *outer, apart))
+            chosen.append(_ChosenSegment(number, bool(suffix_first[number]), parts, *outer, apart))
     return chosen
 
 
@@ -323,7 +323,7 @@ def _text(data: bytes) -> tuple[int, str, int]:
 
 
 def _arrange(
-    one: _Chosen,
+    one: _ChosenSegment,
     parts: Sequence[NDArray[np.integer]],
     tokens: NDArray[np.integer],
     ids: NDArray[np.int64],

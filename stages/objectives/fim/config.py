@@ -40,7 +40,7 @@ from stages.errors import FormatError
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary
-from stages.ragged import runs
+from stages.ragged import ranges_of
 from stages.seeding import Tag, draw_u64, threshold
 
 GROWTH = 3
@@ -86,7 +86,7 @@ class FIM(Objective):
     token."""
 
     @model_validator(mode="after")
-    def _documents_are_known_to_characters_alone(self) -> "FIM":
+    def _documents_are_known_to_characters_only(self) -> "FIM":
         usual = {"unit": "segment", "document_fraction": 1.0, "sources": {}}
         for name, value in usual.items():
             if self.level == "token" and getattr(self, name) != value:
@@ -174,7 +174,7 @@ def restored_segments(
     firsts[:, changed] = np.stack([np.ones_like(begin), middle + 1, suffix + 1, end])[:, changed]
     parts = np.stack([suffix - 1, end - middle - 1, middle - suffix - 1, length - end])
     sizes[:, changed] = parts[:, changed]
-    order = runs((firsts + begin).T.ravel(), sizes.T.ravel())
+    order = ranges_of((firsts + begin).T.ravel(), sizes.T.ravel())
     return row, sizes.sum(axis=0), tokens[order]
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.objectives.fim.config import FIM, GROWTH, fim_ids, require_room
-from stages.objectives.kernels.noise import draw_block, scaled, stream_words
+from stages.objectives.kernels.noise import draw_block, scaled, stream_key_of
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, threshold
@@ -38,7 +38,7 @@ def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths
     _transform_rows(
         rows.input_ids,
         (rows.segment_ptr, rows.segment_length, rows.numbers),
-        stream_words(rows, Tag.FIM),
+        stream_key_of(rows, Tag.FIM),
         np.array([[rate > 0, max(rate - 1, 0)] for rate in rates], np.uint64),
         np.append(fim_ids(vocabulary), vocabulary.named("pad")),
         (config.train_on_sentinels, config.loss == "middle"),
@@ -51,7 +51,7 @@ def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths
 def _transform_rows(
     source: NDArray[np.integer],
     layout: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     rates: NDArray[np.uint64],
     ids: NDArray[np.int64],
     labelled: tuple[bool, bool],
@@ -62,7 +62,7 @@ def _transform_rows(
     Args:
         source: (N, L) ids as stored.
         layout: segment_ptr, segment_length, row numbers.
-        words: of the rows' stream.
+        stream_key: of the rows' stream.
         rates: (2, 2), of fim and SPM: whether it occurs at all, and the greatest draw at which it does.
         ids: <PRE>, <SUF>, <MID>, EOS, pad.
         labelled: whether the first three have labels; whether middles and what follows them alone have.
@@ -70,7 +70,7 @@ def _transform_rows(
     """
     segment_ptr, segment_length, numbers = layout
     input_ids, labels, segment_ids, position_ids = frame
-    trained, alone = labelled
+    trained, apart = labelled
     for row in range(len(source)):
         begin = place = 0
         for segment in range(segment_ptr[row], segment_ptr[row + 1]):
@@ -78,7 +78,9 @@ def _transform_rows(
             end = begin + segment_length[segment]
             closed = end > begin and source[row, end - 1] == ids[3]
             body, shown = source[row, begin : end - closed], input_ids[row, place:]
-            suffix, middle, hidden = _rearrange(body, shown, words, numbers[row], number, rates, ids)
+            suffix, middle, hidden = _rearrange(
+                body, shown, stream_key, numbers[row], number, rates, ids
+            )
             length = end - begin
             if suffix > 0:
                 length += GROWTH
@@ -86,7 +88,7 @@ def _transform_rows(
                 shown[length - 1] = ids[3]
             _copy(shown[:length], labels[row, place:])
             _number(segment_ids[row, place:], position_ids[row, place:], number, length)
-            if suffix > 0 and alone:
+            if suffix > 0 and apart:
                 for mark in range(hidden):
                     labels[row, place + mark] = IGNORED
             elif suffix > 0 and not trained:
@@ -102,18 +104,18 @@ def _transform_rows(
 def _rearrange(
     body: NDArray[np.integer],
     shown: NDArray[np.integer],
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     row: int,
     number: int,
     rates: NDArray[np.uint64],
     ids: NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """Write one body as it is shown; give the places of <SUF>, <MID> and the middle, or -1 if plain."""
-    chance, order = draw_block(words, row, 2 * number)
+    chance, order = draw_block(stream_key, row, 2 * number)
     if not _below(chance, rates[0]) or len(body) == 0 or _holds(body, ids):
         _copy(body, shown)
         return -1, -1, -1
-    one, other = draw_block(words, row, 2 * number + 1)
+    one, other = draw_block(stream_key, row, 2 * number + 1)
     cut, second = scaled(one, len(body) + 1), scaled(other, len(body) + 1)
     cut, second = min(cut, second), max(cut, second)
     head = 0 if _below(order, rates[1]) else cut  # SPM: all that <MID> is not followed by is C

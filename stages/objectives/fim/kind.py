@@ -6,9 +6,9 @@ from stages.objectives.fim.characters import GROWTH as CHARACTER_GROWTH
 from stages.objectives.fim.characters import check_text, fill_in_text
 from stages.objectives.fim.config import FIM, GROWTH, fill_in_middle, fim_ids, restore_fim
 from stages.objectives.fim.laws import count_fim, wrong_middles
-from stages.objectives.kind import Draw, Kind, Same, Written
+from stages.objectives.kind import Draw, EpochDraws, Kind, MatchedRows
 from stages.objectives.laws.rows import (
-    Broken,
+    BrokenLaws,
     covered_of,
     no_label_is_pad,
     segments,
@@ -57,7 +57,7 @@ def _draw_with(
 
 def _matches(
     rows: StoredRows, columns: Columns, config: FIM, vocabulary: Vocabulary, *, material: Material
-) -> Same:
+) -> MatchedRows:
     """Compare bytes: parts that are encoded anew may be other tokens of the same text."""
     assert material.spelling is not None, config.level
     return check_text(rows, columns, vocabulary, material.spelling.pieces)
@@ -69,7 +69,7 @@ def _count(columns: Columns, config: FIM) -> dict[str, int]:
     return {"segments_without_room": int(columns["plain"].sum())}
 
 
-def _laws(rows: StoredRows, columns: Columns, config: FIM, vocabulary: Vocabulary) -> Broken:
+def _laws(rows: StoredRows, columns: Columns, config: FIM, vocabulary: Vocabulary) -> BrokenLaws:
     yield from segments(rows, columns, whole=False)
     yield from no_label_is_pad(columns, vocabulary)
     yield from unshifted(rows, columns)
@@ -91,7 +91,7 @@ FILL_IN_MIDDLE = Kind(
     restore=restore_fim,
     learning=lambda _: NEXT_TOKENS.model_copy(update={"max_ids": 1024}),
     questions=lambda _: Questions(Form.NEXT, Form.MIDDLE),
-    written=Written(draw=_draw_with, matches=_matches, count=_count),
+    epoch_draws=EpochDraws(draw=_draw_with, matches=_matches, count=_count),
     laws=_laws,
     draws=count_fim,
     category="text-generation",

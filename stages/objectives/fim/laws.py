@@ -45,7 +45,7 @@ class _Characters:
 
 
 @dataclass(frozen=True, eq=False)
-class _Stored:
+class _StoredSegments:
     """The segments of some rows, as they are stored: (S,) each."""
 
     row: NDArray[np.int64]
@@ -64,7 +64,7 @@ class _Stored:
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _ShownSegments:
     """The same segments in one epoch; the last three are of those that are transformed, (T,)."""
 
     transformed: NDArray[np.bool_]
@@ -134,7 +134,7 @@ def _by_document(
     )
 
 
-def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _Stored:
+def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _StoredSegments:
     """Return the segments as they are stored."""
     stored, vocabulary = rows.stored, rows.vocabulary
     row = np.repeat(np.arange(len(stored.numbers)), np.diff(stored.segment_ptr))
@@ -153,13 +153,13 @@ def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _St
         size = _between(spelling.characters[ids], begin, begin + body)
         closed = spelling.continues[ids[begin]]
         for number in np.flatnonzero((body > 0) & spelling.partial[ids[begin + body - 1]]):
-            held = ids[begin[number] : begin[number] + body[number]][-_LONGEST:].tolist()
-            tail[number] = _open_end(b"".join(spelling.pieces[token] for token in held))
+            last = ids[begin[number] : begin[number] + body[number]][-_LONGEST:].tolist()
+            tail[number] = _open_end(b"".join(spelling.pieces[token] for token in last))
     size = size - tail
     able &= size > 0
     if config.unit == "document":
         able &= rows.shard.whole.segment_counts[rows.documents] == 1
-    return _Stored(row, length, size, able, closed, tail, *_rates(config, rows, len(row)))
+    return _StoredSegments(row, length, size, able, closed, tail, *_rates(config, rows, len(row)))
 
 
 def _rates(config: FIM, rows: ShownRows, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -184,7 +184,7 @@ def _between(
 
 def _shown(
     draws: Draws, rows: ShownRows, columns: Columns, spelling: _Characters | None
-) -> _Shown | None:
+) -> _ShownSegments | None:
     """Return the segments as they are shown, or nothing of rows that cannot be taken apart."""
     vocabulary, width = rows.vocabulary, columns["input_ids"].shape[1]
     eos = vocabulary.named("eos")
@@ -218,7 +218,7 @@ def _shown(
         return None
     first, behind = (begin + 1, suffix), (suffix + 1, middle)
     units = np.ones_like(ids) if spelling is None else spelling.characters[ids]
-    return _Shown(
+    return _ShownSegments(
         transformed,
         ends - starts,
         _between(units, *first),
@@ -229,7 +229,11 @@ def _shown(
 
 
 def _count_rows(
-    draws: Draws, config: FIM, rows: ShownRows, columns: Columns, segments: tuple[_Stored, _Shown]
+    draws: Draws,
+    config: FIM,
+    rows: ShownRows,
+    columns: Columns,
+    segments: tuple[_StoredSegments, _ShownSegments],
 ) -> None:
     """Count rows with a segment of another length, and with other labels."""
     stored, shown = segments
@@ -238,9 +242,9 @@ def _count_rows(
     wrong = np.where(shown.transformed, growth > most, growth != 0)
     if config.level == "token":
         wrong |= shown.transformed & (growth != most)
-    broken = np.zeros(len(rows.stored.numbers), np.bool_)
-    broken[stored.row[wrong | (shown.transformed & ~stored.able)]] = True
-    draws.exact("tokens of a segment", broken)
+    faulty = np.zeros(len(rows.stored.numbers), np.bool_)
+    faulty[stored.row[wrong | (shown.transformed & ~stored.able)]] = True
+    draws.exact("tokens of a segment", faulty)
     said = columns["segment_ids"] >= 0
     if config.loss == "middle":
         wrong_rows = wrong_middles(columns, fim_ids(rows.vocabulary))
@@ -275,14 +279,14 @@ def wrong_middles(columns: Columns, ids: NDArray[np.int64]) -> NDArray[np.bool_]
     return np.bincount(found.row[wrong], minlength=len(covered)) > 0
 
 
-def _count_middles(draws: Draws, segments: _Stored, shown: _Shown) -> None:
+def _count_middles(draws: Draws, segments: _StoredSegments, shown: _ShownSegments) -> None:
     """Count how long middles are, as shares of n: how far two uniform numbers on 0 .. n are apart."""
     n = segments.size[shown.transformed].astype(np.float64)
     mean, square = n * (n + 2.0) / (3.0 * (n + 1.0)), n * (n + 2.0) / 6.0
     draws.each("middle of n", shown.labelled / n, mean / n, (square - mean**2) / n**2)
 
 
-def _count_order(draws: Draws, segments: _Stored, shown: _Shown) -> None:
+def _count_order(draws: Draws, segments: _StoredSegments, shown: _ShownSegments) -> None:
     """Count segments that show the suffix first."""
     size, spm = segments.size[shown.transformed], segments.spm_rate[shown.transformed]
     empty = 1.0 - (size / (size + 1.0)) ** 2
@@ -290,7 +294,7 @@ def _count_order(draws: Draws, segments: _Stored, shown: _Shown) -> None:
     draws.each("suffix first of transformed", shown.looks_spm, spm + (1.0 - spm) * empty)
 
 
-def _count_cuts(draws: Draws, segments: _Stored, shown: _Shown) -> None:
+def _count_cuts(draws: Draws, segments: _StoredSegments, shown: _ShownSegments) -> None:
     """Count where the cuts are, as shares of n, and the squares of the greater one's."""
     n = segments.size[shown.transformed].astype(np.float64)
     moments = _greater(n)

@@ -15,7 +15,7 @@ _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
-def stream_words(rows: StoredRows, tag: Tag) -> NDArray[np.uint64]:
+def stream_key_of(rows: StoredRows, tag: Tag) -> NDArray[np.uint64]:
     """Return what all draws of these rows for one purpose share: (4,) uint64: k0, k1, c2, c3."""
     key = rows.key(tag)
     return np.array(
@@ -48,15 +48,23 @@ def philox(
 
 
 @kernel
-def draw_block(words: NDArray[np.uint64], row: int, block: int) -> tuple[np.uint64, np.uint64]:
+def draw_block(stream_key: NDArray[np.uint64], row: int, block: int) -> tuple[np.uint64, np.uint64]:
     """Return the two 64-bit draws of one block of a row's stream."""
-    return philox(np.uint64(block), np.uint64(row), words[2], words[3], words[0], words[1], _LOW)
+    return philox(
+        np.uint64(block),
+        np.uint64(row),
+        stream_key[2],
+        stream_key[3],
+        stream_key[0],
+        stream_key[1],
+        _LOW,
+    )
 
 
 @kernel
-def draw(words: NDArray[np.uint64], row: int, number: int) -> np.uint64:
+def draw(stream_key: NDArray[np.uint64], row: int, number: int) -> np.uint64:
     """Return one draw of a row's stream."""
-    first, second = draw_block(words, row, number >> 1)
+    first, second = draw_block(stream_key, row, number >> 1)
     return second if number & 1 else first
 
 
@@ -69,11 +77,11 @@ def scaled(value: np.uint64, size: int) -> int:
 
 
 @kernel
-def fill_draws(words: NDArray[np.uint64], row: int, draws: NDArray[np.uint64]) -> None:
+def fill_draws(stream_key: NDArray[np.uint64], row: int, draws: NDArray[np.uint64]) -> None:
     """Fill an even number of places with the first draws of a row's stream.
 
     Its loop runs on vector registers: 6 ns a block instead of 24 ns one by one.
     """
     for block in range(np.uint64(len(draws) >> 1)):  # unsigned, or numba tests each index for its sign
         place = np.uint64(2) * block
-        draws[place], draws[place + np.uint64(1)] = draw_block(words, row, block)
+        draws[place], draws[place + np.uint64(1)] = draw_block(stream_key, row, block)

@@ -18,8 +18,8 @@ from stages.seeding import Key, Tag, threshold
 
 _ONE, _EIGHT, _TOP, _ONES = np.uint64(1), np.uint64(8), np.uint64(56), np.uint64(0x0101010101010101)
 LEADING, REST = np.uint64(48), np.uint64(16)
-MANY_RUNS = 8
-"""Runs of special ids above which a table of all ids is faster than a loop for each run."""
+MANY_RANGES = 8
+"""Ranges of special ids above which a table of all ids is faster than a loop for each range."""
 
 _TAGS = (Tag.MASK_LEADING, Tag.MASK_REST, Tag.MASK_REPLACEMENT, Tag.MASK_NGRAM)
 _HOW = list(Selection)
@@ -34,7 +34,7 @@ class KernelRows(NamedTuple):
     segment_ptr: NDArray[np.int64]
     segment_length: NDArray[np.int64]
     numbers: NDArray[np.int64]
-    words: NDArray[np.uint64]
+    stream_keys: NDArray[np.uint64]
     """(4, 5) what keys the draws of each tag, and 2**32 - 1, which must look unknown to the compiler:
     with a constant it turns a shift into a product of 64 bits."""
 
@@ -42,8 +42,8 @@ class KernelRows(NamedTuple):
 class KernelIds(NamedTuple):
     """What becomes of ids."""
 
-    runs: NDArray[np.integer]
-    """(R, 2) first and last of each run of special ids, in the dtype of the ids."""
+    special_ranges: NDArray[np.integer]
+    """(R, 2) first and last of each range of special ids, in the dtype of the ids."""
     special: NDArray[np.bool_]
     starts: NDArray[np.bool_]
     """(V,) which begin a word; empty if no one asks."""
@@ -99,31 +99,31 @@ def kernel_rows(rows: StoredRows) -> KernelRows:
         np.ascontiguousarray(rows.segment_ptr, np.int64),
         np.ascontiguousarray(rows.segment_length, np.int64),
         np.ascontiguousarray(rows.numbers, np.int64),
-        _stream_words(rows.seed, rows.epoch, rows.shard),
+        _stream_keys(rows.seed, rows.epoch, rows.shard),
     )
 
 
 @lru_cache(maxsize=8)
-def _stream_words(seed: int, epoch: int, shard: int) -> NDArray[np.uint64]:
+def _stream_keys(seed: int, epoch: int, shard: int) -> NDArray[np.uint64]:
     """Return what keys the draws of a shard, each tag in a row; that costs as much as 8,000 draws."""
-    words = [
+    keys = [
         (seed & 0xFFFFFFFF, seed >> 32, shard | key.tag << 24, key.epoch, 0xFFFFFFFF)
         for key in (Key(seed, epoch, shard, tag) for tag in _TAGS)
     ]
-    return np.array(words, np.uint64)
+    return np.array(keys, np.uint64)
 
 
 @lru_cache(maxsize=8)
 def kernel_ids(vocabulary: Vocabulary, dtype: np.dtype[np.integer], selection: Selection) -> KernelIds:
     """Return what becomes of ids; one outside the vocabulary is treated as the nearest inside."""
-    runs = vocabulary.special_runs.astype(dtype)
-    if len(runs) and vocabulary.is_special[0]:
-        runs[0, 0] = np.iinfo(dtype).min
-    if len(runs) and vocabulary.is_special[-1]:
-        runs[-1, 1] = np.iinfo(dtype).max
+    ranges = vocabulary.special_ranges.astype(dtype)
+    if len(ranges) and vocabulary.is_special[0]:
+        ranges[0, 0] = np.iinfo(dtype).min
+    if len(ranges) and vocabulary.is_special[-1]:
+        ranges[-1, 1] = np.iinfo(dtype).max
     asked = selection in {Selection.WHOLE_WORD, Selection.NGRAM}
     starts = word_starts(vocabulary) if asked else np.empty(0, np.bool_)
-    return KernelIds(runs, vocabulary.is_special, starts, vocabulary.ordinary)
+    return KernelIds(ranges, vocabulary.is_special, starts, vocabulary.ordinary)
 
 
 @lru_cache(maxsize=8)
@@ -176,14 +176,14 @@ def filled_tokens(segment_ptr: NDArray[np.int64], segment_length: NDArray[np.int
 
 @kernel
 def draw_leading(
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     numbers: NDArray[np.int64],
     filled: NDArray[np.int64],
     draws: NDArray[np.uint64],
 ) -> None:
     """Draw for each position of some rows: eight blocks together, alike for vector code."""
-    shard, epoch, low = words[2], words[3], words[4]
-    seed0, seed1 = words[0], words[1]
+    shard, epoch, low = stream_key[2], stream_key[3], stream_key[4]
+    seed0, seed1 = stream_key[0], stream_key[1]
     for each in range(len(numbers)):
         row, out = np.uint64(numbers[each]), draws[each]
         for group in range((filled[each] + 63) // 64):
@@ -195,7 +195,7 @@ def draw_leading(
 
 @kernel
 def draw_blocks(
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     numbers: NDArray[np.int64],
     blocks: NDArray[np.int64],
     count: int,
@@ -203,8 +203,8 @@ def draw_blocks(
     second: NDArray[np.uint64],
 ) -> None:
     """Draw some blocks of some rows, and up to seven more to fill a vector: there must be room."""
-    shard, epoch, low = words[2], words[3], words[4]
-    seed0, seed1 = words[0], words[1]
+    shard, epoch, low = stream_key[2], stream_key[3], stream_key[4]
+    seed0, seed1 = stream_key[0], stream_key[1]
     for each in range((count + 7) // 8 * 8):
         block, row = np.uint64(blocks[each]), np.uint64(numbers[each])
         first[each], second[each] = philox(block, row, shard, epoch, seed0, seed1, low)
@@ -253,7 +253,7 @@ def lies_below(draw: np.uint64, last: np.uint64, some: np.bool_) -> np.bool_:
 
 @kernel
 def is_chosen(
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     number: int,
     place: int,
     lane: np.uint16,
@@ -263,7 +263,7 @@ def is_chosen(
     """Say whether the draw of a position lies below a bound."""
     draw = np.uint64(lane) << LEADING
     if np.uint64(lane) == last >> LEADING:
-        draw |= draw_block(words, number, place)[0] >> REST
+        draw |= draw_block(stream_key, number, place)[0] >> REST
     return lies_below(draw, last, some)
 
 

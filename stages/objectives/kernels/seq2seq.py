@@ -51,7 +51,7 @@ def close_row(frame: Frame, row: int, inputs: int, targets: int, pad: int) -> No
 
 
 @kernel
-def copy_run(
+def copy_range(
     source: NDArray[np.integer], begin: Index, target: NDArray[np.integer], place: Index, count: Index
 ) -> None:
     """Copy source[begin : begin + count] to target[place : ...], whatever the dtypes.

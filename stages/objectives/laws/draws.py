@@ -24,7 +24,7 @@ LIMIT = 5.0
 
 
 @dataclass
-class Drawn:
+class DrawSums:
     """Sums over the draws of one law."""
 
     n: int = 0
@@ -88,7 +88,7 @@ class Draws:
 
     prefix: str = ""
     """Stands before the names of all laws."""
-    _laws: dict[str, Drawn | list[int]] = field(default_factory=dict)
+    _laws: dict[str, DrawSums | list[int]] = field(default_factory=dict)
     _groups: dict[str, _Groups] = field(default_factory=dict)
 
     def within(self, prefix: str) -> "Draws":
@@ -166,11 +166,11 @@ class Draws:
     def close_shard(self) -> None:
         """Count the groups of a shard that is done."""
         for name, sums in self._groups.items():
-            held = sums.n > 0
-            n, chance = sums.n[held], sums.chance
-            mean = chance * sums.rates[held] / n
-            square = chance * (sums.variances[held] + sums.rates[held] ** 2) / n**2
-            Draws("", self._laws).each(name, sums.found[held] / n, mean, square - mean**2)
+            counted = sums.n > 0
+            n, chance = sums.n[counted], sums.chance
+            mean = chance * sums.rates[counted] / n
+            square = chance * (sums.variances[counted] + sums.rates[counted] ** 2) / n**2
+            Draws("", self._laws).each(name, sums.found[counted] / n, mean, square - mean**2)
         self._groups.clear()
 
     def lines(self) -> list[LawResult]:
@@ -184,9 +184,9 @@ class Draws:
                 lines.append(LawResult(name, counts.n, *mean, counts.sigmas))
         return [line for line in lines if line.n]
 
-    def _drawn(self, law: str) -> Drawn:
-        found = self._laws.setdefault(self.prefix + law, Drawn())
-        assert isinstance(found, Drawn), law
+    def _drawn(self, law: str) -> DrawSums:
+        found = self._laws.setdefault(self.prefix + law, DrawSums())
+        assert isinstance(found, DrawSums), law
         return found
 
     def _add(self, law: str, found: float, expected: float, variance: float) -> None:

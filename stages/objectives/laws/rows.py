@@ -35,13 +35,13 @@ LAWS = {
     "pair_label": "rows with a label that what is laid out cannot have",
 }
 """What each check counts."""
-Broken = Iterator[tuple[str, NDArray[np.bool_]]]
+BrokenLaws = Iterator[tuple[str, NDArray[np.bool_]]]
 """Laws, and which rows break each: (N,)."""
 
 
 def segments(
     stored: StoredRows, columns: Columns, *, whole: bool = True, single: bool = False
-) -> Broken:
+) -> BrokenLaws:
     """Segments count up from 0 without a gap, positions count each of them from 0.
 
     Args:
@@ -71,14 +71,14 @@ def segments(
     yield "positions", wrong[1]
 
 
-def no_label_is_pad(columns: Columns, vocabulary: Vocabulary) -> Broken:
+def no_label_is_pad(columns: Columns, vocabulary: Vocabulary) -> BrokenLaws:
     """No label is the pad id, unless EOS is the pad id too."""
     pad = vocabulary.named("pad")
     if pad != vocabulary.named("eos"):
         yield "label_is_pad", (columns["labels"] == pad).any(axis=1)
 
 
-def unshifted(stored: StoredRows, columns: Columns) -> Broken:
+def unshifted(stored: StoredRows, columns: Columns) -> BrokenLaws:
     """A label is the input at its place, and none lies on padding."""
     ids, labels = columns["input_ids"], columns["labels"]
     labelled = labels != IGNORED
@@ -86,7 +86,7 @@ def unshifted(stored: StoredRows, columns: Columns) -> Broken:
     yield "label_alignment", (labelled & (labels != ids)).any(axis=1)
 
 
-def masked(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> Broken:
+def masked(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> BrokenLaws:
     """A label is an ordinary id; its input is the mask or an ordinary id; a mask has a label."""
     ids, labels = columns["input_ids"], columns["labels"]
     labelled = labels != IGNORED
@@ -97,7 +97,7 @@ def masked(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> Brok
     yield "label_missing", (~labelled & (ids == vocabulary.named("mask"))).any(axis=1)
 
 
-def targets(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> Broken:
+def targets(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> BrokenLaws:
     """Decoder inputs are the labels, one place later; inputs and labels are as long as they say."""
     del stored
     yield from no_label_is_pad(columns, vocabulary)
@@ -117,14 +117,14 @@ def targets(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> Bro
     )
 
 
-def views(columns: Columns, vocabulary: Vocabulary) -> Broken:
+def views(columns: Columns, vocabulary: Vocabulary) -> BrokenLaws:
     """Views are as long as they say, and padding behind."""
     ids, length = columns["input_ids"], columns["input_length"]
     inside = np.arange(ids.shape[2]) < length[:, :, None]
     yield "lengths", ((ids != vocabulary.named("pad")) != inside).any(axis=(1, 2))
 
 
-def replaced(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> Broken:
+def replaced(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> BrokenLaws:
     """Labels say where inputs differ from the original ids, which are the stored ones."""
     ids, original, labels = columns["input_ids"], columns["original_ids"], columns["labels"]
     differ = ids != original

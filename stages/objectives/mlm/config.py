@@ -79,7 +79,7 @@ class Selection(StrEnum):
     NGRAM = "ngram"
 
 
-class Selecting(Protocol):
+class SelectionSettings(Protocol):
     """What of an objective's config says which positions are selected."""
 
     @property
@@ -216,7 +216,7 @@ def chunks(rows: StoredRows) -> Iterator[tuple[int, StoredRows]]:
         yield begin, rows.take(np.arange(begin, min(begin + step, count)))
 
 
-def select_positions(rows: StoredRows, config: Selecting, vocabulary: Vocabulary) -> Positions:
+def select_positions(rows: StoredRows, config: SelectionSettings, vocabulary: Vocabulary) -> Positions:
     """Return the positions that are to be guessed."""
     maskable = rows.covered & ~vocabulary.special(rows.input_ids)
     match config.selection:
@@ -279,7 +279,7 @@ def word_starts(vocabulary: Vocabulary) -> NDArray[np.bool_]:
 
 
 def _ngrams(
-    rows: StoredRows, config: Selecting, maskable: NDArray[np.bool_], vocabulary: Vocabulary
+    rows: StoredRows, config: SelectionSettings, maskable: NDArray[np.bool_], vocabulary: Vocabulary
 ) -> NDArray[np.bool_]:
     """Say which positions the n-grams of each row hold."""
     begins, apart = _word_begins(rows, maskable, vocabulary)
@@ -294,8 +294,8 @@ def _ngrams(
     for number in range(len(selected)):
         own = slice(*np.searchsorted(row, [number, number + 1]))
         order = np.argsort(draws[own], kind="stable")
-        alone = apart[number, first[own]]
-        for word, size in _visit(order, sizes[own], alone, wanted[own], budgets[number]):
+        cut_off = apart[number, first[own]]
+        for word, size in _visit(order, sizes[own], cut_off, wanted[own], budgets[number]):
             begin = first[own][word]
             selected[number, begin : begin + size] = True
     return selected
@@ -304,7 +304,7 @@ def _ngrams(
 def _visit(
     order: NDArray[np.int64],
     sizes: NDArray[np.int64],
-    alone: NDArray[np.bool_],
+    cut_off: NDArray[np.bool_],
     wanted: NDArray[np.int64],
     budget: np.int64,
 ) -> Iterator[tuple[int, int]]:
@@ -313,7 +313,7 @@ def _visit(
     Args:
         order: the row's words as they are visited.
         sizes: tokens of each word.
-        alone: whether each word is cut off from the one before.
+        cut_off: whether each word is cut off from the one before.
         wanted: words of the n-gram that each may open.
         budget: tokens that may be selected.
     """
@@ -324,7 +324,7 @@ def _visit(
         while (
             end < min(word + wanted[word], len(order))
             and not taken[end]
-            and (end == word or not alone[end])
+            and (end == word or not cut_off[end])
             and size + sizes[end] <= left
         ):
             size += int(sizes[end])

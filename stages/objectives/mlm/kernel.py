@@ -2,7 +2,7 @@
 
 A row passes through a core's first cache in short loops that a compiler turns into vector code: draws,
 special ids barred, inputs, labels. What 16 bits leave open, 3 positions of 65,536, and the positions
-that show a random id are noted on the way and settled one by one. N rows, L tokens, V ids.
+that show a random id are noted on the way and decided one by one. N rows, L tokens, V ids.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ from stages.kernels import kernel
 from stages.objectives.kernels.noise import draw_block, scaled
 from stages.objectives.kernels.scratch import (
     LEADING,
-    MANY_RUNS,
+    MANY_RANGES,
     REST,
     Bounds,
     KernelIds,
@@ -56,7 +56,7 @@ def mask_tokens(
     bounds = _bounds(config)
     if config.selection is Selection.BERNOULLI:
         plain = tuple(stored), tuple(ids), tuple(bounds)  # numba takes 5 us to look at a named one
-        _mask_alone(*plain, mask, input_ids, labels)  # type: ignore[arg-type]
+        _mask_independent(*plain, mask, input_ids, labels)  # type: ignore[arg-type]
     else:
         choice = kernel_choice(config.mask_probability, config.selection, config.max_ngram)
         _mask_together(stored, ids, choice, bounds, mask, (input_ids, labels))
@@ -70,7 +70,7 @@ def _bounds(config: MaskedLM) -> Bounds:
 
 
 @kernel
-def _mask_alone(
+def _mask_independent(
     rows_: KernelRows,
     ids_: KernelIds,
     bounds_: Bounds,
@@ -97,21 +97,21 @@ def _mask_alone(
             filled[each] = filled_tokens(stored.segment_ptr, stored.segment_length, begin + each)
         tokens, numbers = stored.ids[begin : begin + part], stored.numbers[begin : begin + part]
         out, label = input_ids[begin : begin + part], labels[begin : begin + part]
-        draw_leading(stored.words[0], numbers, filled, draws)
-        _bar(tokens, filled, lanes, ids.runs, ids.special)
+        draw_leading(stored.stream_keys[0], numbers, filled, draws)
+        _bar(tokens, filled, lanes, ids.special_ranges, ids.special)
         _show(tokens, filled, lanes, (leading[0], leading[1], leading[2], mask), out, flags)
         _label(tokens, filled, lanes, leading[2], label)
         found = gather(flags.reshape(-1), part * width, near, places)
         part_ = tokens, numbers, lanes
-        random = _settle(
+        random = _decide(
             part_,
             ids.special,
             bounds,
-            (stored.words[1], mask),
+            (stored.stream_keys[1], mask),
             (places[:found], rows, near),
             (out, label),
         )
-        draw_blocks(stored.words[2], rows, near, random, first, second)
+        draw_blocks(stored.stream_keys[2], rows, near, random, first, second)
         for each in range(random):
             drawn = ids.ordinary[scaled(second[each], len(ids.ordinary))]
             out[places[each], near[each]] = drawn
@@ -135,7 +135,7 @@ def _mask_together(
         out[:] = tokens
         label[:] = IGNORED
         count = select(stored, row, ids, choice, scratch)
-        draw_blocks(stored.words[2], scratch.same, places, count, scratch.first, scratch.second)
+        draw_blocks(stored.stream_keys[2], scratch.same, places, count, scratch.first, scratch.second)
         for each in range(count):
             place, draw = places[each], scratch.first[each]
             label[place] = tokens[place]
@@ -150,18 +150,18 @@ def _bar(
     tokens: NDArray[np.integer],
     filled: NDArray[np.int64],
     lanes: NDArray[np.uint16],
-    runs: NDArray[np.integer],
+    ranges: NDArray[np.integer],
     special: NDArray[np.bool_],
 ) -> None:
     """Return special ids the greatest draw."""
     for row in range(len(tokens)):
-        if len(runs) > MANY_RUNS:
+        if len(ranges) > MANY_RANGES:
             for place in range(filled[row]):
                 if is_special(tokens[row, place], special):
                     lanes[row, place] = _BARRED
             continue
-        for run in range(len(runs)):
-            first, last = runs[run, 0], runs[run, 1]
+        for number in range(len(ranges)):
+            first, last = ranges[number, 0], ranges[number, 1]
             for place in range(filled[row]):
                 token = tokens[row, place]
                 outside = (token < first) | (token > last)
@@ -177,7 +177,7 @@ def _show(
     out: NDArray[np.integer],
     flags: NDArray[np.uint8],
 ) -> None:
-    """Fill inputs; flag what is yet to be settled: from the first bound to the second, and at the third.
+    """Fill inputs; flag what is yet to be decided: from the first bound to the second, and at the third.
 
     A loop of its own for each column: one over all runs on narrower vectors.
     """
@@ -210,7 +210,7 @@ def _label(
 
 
 @kernel
-def _settle(
+def _decide(
     part: tuple[NDArray[np.integer], NDArray[np.int64], NDArray[np.uint16]],
     special: NDArray[np.bool_],
     bounds: Bounds,
@@ -223,7 +223,7 @@ def _settle(
     Their rows in the part, numbers in the shard and positions are left in the lists.
     """
     tokens, numbers, lanes = part
-    words, mask = rule
+    stream_key, mask = rule
     places, rows, blocks = lists
     out, label = columns
     first, second, third = (
@@ -240,7 +240,7 @@ def _settle(
         if (lane == first) | (lane == second) | (lane == third):
             if is_special(tokens[row, place], special):
                 continue
-            draw |= draw_block(words, numbers[row], place)[0] >> REST
+            draw |= draw_block(stream_key, numbers[row], place)[0] >> REST
         if not lies_below(draw, bounds.last[2], bounds.some[2]):
             continue
         label[row, place] = tokens[row, place]

@@ -1,7 +1,7 @@
 """Masked language modelling, as the program knows it."""
 
 from stages.objectives.kind import Draw, Kind
-from stages.objectives.laws.rows import Broken, masked, no_label_is_pad, segments
+from stages.objectives.laws.rows import BrokenLaws, masked, no_label_is_pad, segments
 from stages.objectives.learning import MASKED_TOKENS
 from stages.objectives.mlm.config import MaskedLM, Selection, mask_tokens, restore_mlm
 from stages.objectives.mlm.laws import count_masks
@@ -21,7 +21,7 @@ def _compiled() -> Draw[MaskedLM]:
     return kernel.mask_tokens
 
 
-def _laws(rows: StoredRows, columns: Columns, config: MaskedLM, vocabulary: Vocabulary) -> Broken:
+def _laws(rows: StoredRows, columns: Columns, config: MaskedLM, vocabulary: Vocabulary) -> BrokenLaws:
     del config
     yield from segments(rows, columns)
     yield from no_label_is_pad(columns, vocabulary)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stages.objectives.electra.config import Generator, ReplacedTokens
 from stages.objectives.laws.draws import Draws
 from stages.objectives.laws.shown import ShownRows
-from stages.objectives.mlm.config import MaskedLM, Selecting, Selection
+from stages.objectives.mlm.config import MaskedLM, Selection, SelectionSettings
 from stages.objectives.rows import IGNORED, Columns, segment_starts
 from stages.objectives.vocabulary import Vocabulary
 
@@ -140,7 +140,7 @@ def expected_selected(text: MaskableText, probability: float) -> NDArray[np.int6
 
 
 def count_selected(
-    draws: Draws, config: Selecting, text: MaskableText, selected: NDArray[np.bool_]
+    draws: Draws, config: SelectionSettings, text: MaskableText, selected: NDArray[np.bool_]
 ) -> None:
     """Count what is selected."""
     probability = config.mask_probability
@@ -188,7 +188,7 @@ def _wrong_ngrams(
 
 def count_overlap(
     draws: Draws,
-    config: Selecting,
+    config: SelectionSettings,
     text: MaskableText,
     selected: tuple[NDArray[np.bool_], NDArray[np.bool_]],
 ) -> None:
@@ -211,7 +211,7 @@ def count_overlap(
 
 
 def _count_neighbours(
-    draws: Draws, config: Selecting, text: MaskableText, selected: NDArray[np.bool_]
+    draws: Draws, config: SelectionSettings, text: MaskableText, selected: NDArray[np.bool_]
 ) -> None:
     """Count what is selected in both of two neighbouring rows; each row is in one pair."""
     if config.selection not in (Selection.BERNOULLI, Selection.EXACT):

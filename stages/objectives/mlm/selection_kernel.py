@@ -9,7 +9,7 @@ from stages.objectives.kernels.scratch import (
     BERNOULLI,
     EXACT,
     LEADING,
-    MANY_RUNS,
+    MANY_RANGES,
     REST,
     WHOLE_WORD,
     KernelIds,
@@ -36,54 +36,54 @@ def select(
     tokens = stored.ids[row, :filled]
     scratch.filled[0] = filled
     scratch.same[:] = stored.numbers[row]
-    draw_leading(stored.words[0], scratch.same[:1], scratch.filled, scratch.draws)
-    _free(tokens, ids.runs, ids.special, scratch.free)
+    draw_leading(stored.stream_keys[0], scratch.same[:1], scratch.filled, scratch.draws)
+    _free(tokens, ids.special_ranges, ids.special, scratch.free)
     if choice.how == EXACT:
-        _flag_smallest(stored.words[1], stored.numbers[row], filled, choice.probability, scratch)
+        _flag_smallest(stored.stream_keys[1], stored.numbers[row], filled, choice.probability, scratch)
     elif choice.how == BERNOULLI:
-        _flag_alone(scratch.lanes[:filled], scratch.free, choice.bound.last[0], scratch.flags)
+        _flag_independent(scratch.lanes[:filled], scratch.free, choice.bound.last[0], scratch.flags)
     else:
         count = _begin_words(stored, row, filled, ids.starts, scratch)
         if choice.how == WHOLE_WORD:
-            _flag_words(stored.words[1], stored.numbers[row], (filled, count), choice, scratch)
+            _flag_words(stored.stream_keys[1], stored.numbers[row], (filled, count), choice, scratch)
         else:
-            _flag_ngrams(stored.words, (filled, count), choice, scratch)
+            _flag_ngrams(stored.stream_keys, (filled, count), choice, scratch)
     found = gather(scratch.flags, filled, scratch.nearby, scratch.places)
     if choice.how != BERNOULLI:
         return found
     kept, places, lanes = np.int64(0), scratch.places, scratch.lanes
-    words, number = stored.words[1], stored.numbers[row]
+    stream_key, number = stored.stream_keys[1], stored.numbers[row]
     last, some = choice.bound.last[0], choice.bound.some[0]
     leading = np.uint16(last >> LEADING)
     for each in range(found):
         place = places[each]
         places[kept] = place
         lane = lanes[place]  # a call costs 30 ns
-        kept += lane < leading or is_chosen(words, number, place, lane, last, some)
+        kept += lane < leading or is_chosen(stream_key, number, place, lane, last, some)
     return int(kept)
 
 
 @kernel
 def _free(
     tokens: NDArray[np.integer],
-    runs: NDArray[np.integer],
+    ranges: NDArray[np.integer],
     special: NDArray[np.bool_],
     free: NDArray[np.bool_],
 ) -> None:
     """Say which ids are not special."""
-    if len(runs) > MANY_RUNS:
+    if len(ranges) > MANY_RANGES:
         for place in range(len(tokens)):
             free[place] = not is_special(tokens[place], special)
         return
     free[: len(tokens)] = True
-    for run in range(len(runs)):
-        first, last = runs[run, 0], runs[run, 1]
+    for number in range(len(ranges)):
+        first, last = ranges[number, 0], ranges[number, 1]
         for place in range(len(tokens)):
             free[place] &= (tokens[place] < first) | (tokens[place] > last)
 
 
 @kernel
-def _flag_alone(
+def _flag_independent(
     lanes: NDArray[np.uint16], free: NDArray[np.bool_], last: np.uint64, flags: NDArray[np.uint8]
 ) -> None:
     """Flag the positions whose leading bits leave open that they are selected."""
@@ -94,7 +94,7 @@ def _flag_alone(
 
 @kernel
 def _flag_smallest(
-    words: NDArray[np.uint64], number: int, filled: int, probability: float, scratch: RowScratch
+    stream_key: NDArray[np.uint64], number: int, filled: int, probability: float, scratch: RowScratch
 ) -> None:
     """Flag the smallest draws: whole bins of 8 leading bits, and the first of one bin put in order."""
     lanes, free, flags, nearby, draws = (
@@ -120,7 +120,7 @@ def _flag_smallest(
         near += free[place] & (high == last)
     for each in range(near):
         place = nearby[each]
-        rest = draw_block(words, number, place)[0] >> REST
+        rest = draw_block(stream_key, number, place)[0] >> REST
         draw = np.uint64(lanes[place]) << LEADING | rest
         slot = each
         while slot > 0 and draws[slot - 1] > draw:
@@ -137,7 +137,7 @@ def _begin_words(
 ) -> int:
     """Return how many words a row has, and lay them out in `scratch.words`."""
     tokens, lengths, free = stored.ids[row], stored.segment_length, scratch.free
-    firsts, sizes, alone = scratch.words[0], scratch.words[1], scratch.words[2]
+    firsts, sizes, cut_off = scratch.words[0], scratch.words[1], scratch.words[2]
     count, segment, end = 0, stored.segment_ptr[row], np.int64(0)
     before, known = end > 0, np.int64(len(starts))
     for place in range(filled):
@@ -152,7 +152,7 @@ def _begin_words(
             token = np.int64(0) if token < 0 else token
             token = token if token < known else known - 1
             if apart or starts[token]:
-                firsts[count], sizes[count], alone[count] = place, 0, apart
+                firsts[count], sizes[count], cut_off[count] = place, 0, apart
                 count += 1
             sizes[count - 1] += 1
     return count
@@ -160,7 +160,7 @@ def _begin_words(
 
 @kernel
 def _flag_words(
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     number: int,
     counts: tuple[int, int],
     choice: PositionChoice,
@@ -175,17 +175,17 @@ def _flag_words(
     for word in range(count):
         first = firsts[word]
         lane = lanes[first]
-        if lane > leading or not is_chosen(words, number, first, lane, last, some):
+        if lane > leading or not is_chosen(stream_key, number, first, lane, last, some):
             continue
         for place in range(first, first + sizes[word]):
             flags[place] = 1
 
 
 @kernel
-def _order_words(words: NDArray[np.uint64], count: int, scratch: RowScratch) -> None:
+def _order_words(stream_key: NDArray[np.uint64], count: int, scratch: RowScratch) -> None:
     """Put the words in the order in which they are visited: into bins of 8 leading bits, then sorted."""
     firsts, order, lanes, draws = scratch.words[0], scratch.words[3], scratch.lanes, scratch.first
-    draw_blocks(words, scratch.same, firsts, count, draws, scratch.second)
+    draw_blocks(stream_key, scratch.same, firsts, count, draws, scratch.second)
     slots = np.zeros(257, np.int64)
     for word in range(count):
         lane = lanes[firsts[word]]
@@ -207,14 +207,19 @@ def _order_words(words: NDArray[np.uint64], count: int, scratch: RowScratch) -> 
 
 @kernel
 def _flag_ngrams(
-    words: NDArray[np.uint64], counts: tuple[int, int], choice: PositionChoice, scratch: RowScratch
+    stream_key: NDArray[np.uint64], counts: tuple[int, int], choice: PositionChoice, scratch: RowScratch
 ) -> None:
     """Flag runs of words until no token is left to select."""
     filled, count = counts
-    firsts, sizes, alone, order = scratch.words[0], scratch.words[1], scratch.words[2], scratch.words[3]
+    firsts, sizes, cut_off, order = (
+        scratch.words[0],
+        scratch.words[1],
+        scratch.words[2],
+        scratch.words[3],
+    )
     flags, draws, bounds = scratch.flags, scratch.first, choice.ngrams
-    _order_words(words[1], count, scratch)
-    draw_blocks(words[3], scratch.same, firsts, count, draws, scratch.second)
+    _order_words(stream_key[1], count, scratch)
+    draw_blocks(stream_key[3], scratch.same, firsts, count, draws, scratch.second)
     flags[:filled] = 0
     left = tokens_wanted(scratch.free[:filled], choice.probability)
     untouched = True
@@ -225,7 +230,7 @@ def _flag_ngrams(
             longest += not lies_below(draws[word], bounds.last[bound], bounds.some[bound])
         end, size = word, 0
         while end < min(longest, count) and not flags[firsts[end]]:
-            if (end > word and alone[end]) or size + sizes[end] > left:
+            if (end > word and cut_off[end]) or size + sizes[end] > left:
                 break
             size += sizes[end]
             end += 1

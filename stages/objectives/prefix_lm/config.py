@@ -246,21 +246,21 @@ def keeps_prompts(
     return kept
 
 
-def unsaid_ends(told: NDArray[np.bool_], columns: Columns) -> NDArray[np.bool_]:
+def unsaid_ends(learned: NDArray[np.bool_], columns: Columns) -> NDArray[np.bool_]:
     """Return where the last token of a row is neither prefix nor to be said: (N, L) bool.
 
     Such an end closes a row that is framed, and no document.
 
     Args:
-        told: where a prefix or a label stands.
+        learned: where a prefix or a label stands.
         columns: of which `segment_ids`, if they are there, say how far a row is filled.
     """
     own = columns.get("segment_ids")
     if own is None:
-        return np.zeros_like(told)
+        return np.zeros_like(learned)
     filled = np.count_nonzero(own >= 0, axis=1)
-    is_last: NDArray[np.bool_] = np.arange(told.shape[1]) == filled[:, None] - 1
-    return is_last & ~told
+    is_last: NDArray[np.bool_] = np.arange(learned.shape[1]) == filled[:, None] - 1
+    return is_last & ~learned
 
 
 def restore_prefix_lm(

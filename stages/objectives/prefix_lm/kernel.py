@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.kernels.noise import draw, scaled, stream_words
-from stages.objectives.kernels.seq2seq import Frame, close_row, copy_run, frame_of
+from stages.objectives.kernels.noise import draw, scaled, stream_key_of
+from stages.objectives.kernels.seq2seq import Frame, close_row, copy_range, frame_of
 from stages.objectives.prefix_lm.config import PrefixLM, shortest_prefixes, split_lengths, with_prompts
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
@@ -26,8 +26,8 @@ def split_prefixes(
         FormatError: a row that does not fit its columns.
     """
     n = split_lengths(rows, config, vocabulary, widths)
-    words = stream_words(rows, Tag.PREFIX_LENGTH)
-    drawn = _prefixes(words, rows.numbers, n, shortest_prefixes(n, config))
+    stream_key = stream_key_of(rows, Tag.PREFIX_LENGTH)
+    drawn = _prefixes(stream_key, rows.numbers, n, shortest_prefixes(n, config))
     prefix = with_prompts(rows.prompt, n, drawn)
     if config.architecture == "decoder_only":
         labels = np.empty(rows.input_ids.shape, np.int32)
@@ -41,7 +41,7 @@ def split_prefixes(
 
 @kernel
 def _prefixes(
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     numbers: NDArray[np.int64],
     n: NDArray[np.int64],
     shortest: NDArray[np.int64],
@@ -51,7 +51,7 @@ def _prefixes(
     for row in range(len(n)):
         if n[row] > 1:
             choices = n[row] - shortest[row]
-            prefix[row] = shortest[row] + scaled(draw(words, numbers[row], 0), choices)
+            prefix[row] = shortest[row] + scaled(draw(stream_key, numbers[row], 0), choices)
     return prefix
 
 
@@ -65,7 +65,7 @@ def _label(
     """Write the labels of a decoder alone."""
     for row in range(len(n)):
         labels[row, : prefix[row]] = _IGNORED
-        copy_run(input_ids[row], prefix[row], labels[row], prefix[row], n[row] - prefix[row])
+        copy_range(input_ids[row], prefix[row], labels[row], prefix[row], n[row] - prefix[row])
         labels[row, n[row] :] = _IGNORED
 
 
@@ -84,9 +84,9 @@ def _split(
         first, rest = int(mode >= 0), n[row] - prefix[row]
         if first:
             inputs[0] = mode
-        copy_run(input_ids[row], 0, inputs, first, prefix[row])
+        copy_range(input_ids[row], 0, inputs, first, prefix[row])
         inputs[first + prefix[row]] = eos
-        copy_run(input_ids[row], prefix[row], labels, 0, rest)
+        copy_range(input_ids[row], prefix[row], labels, 0, rest)
         if rest:
             labels[rest] = eos
         close_row(frame, row, first + prefix[row] + 1, rest + int(rest > 0), pad)
@@ -104,7 +104,7 @@ def split_documents(
     _split_segments(
         rows.input_ids,
         (rows.segment_ptr, rows.segment_length, rows.numbers),
-        stream_words(rows, Tag.PREFIX_LENGTH),
+        stream_key_of(rows, Tag.PREFIX_LENGTH),
         (named, shortest_prefixes(rows.segment_length, config)),
         (labels, in_prefix),
     )
@@ -116,7 +116,7 @@ def split_documents(
 def _split_segments(
     input_ids: NDArray[np.integer],
     layout: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
     columns: tuple[NDArray[np.int32], NDArray[np.bool_]],
 ) -> None:
@@ -125,7 +125,7 @@ def _split_segments(
     Args:
         input_ids: (N, L) as stored.
         layout: segment_ptr, segment_length, row numbers.
-        words: of the rows' stream.
+        stream_key: of the rows' stream.
         bounds: (S,) the prompts that sources name, 0 for none; the least prefixes.
         columns: labels and in_prefix, (N, L) each.
     """
@@ -140,8 +140,8 @@ def _split_segments(
             if named[segment] > 0:
                 prefix = min(named[segment], n)
             elif n > 1:
-                drawn = draw(words, numbers[row], segment - segment_ptr[row])
+                drawn = draw(stream_key, numbers[row], segment - segment_ptr[row])
                 prefix = shortest[segment] + scaled(drawn, n - shortest[segment])
             in_prefix[row, begin : begin + prefix] = True
-            copy_run(input_ids[row], begin + prefix, labels[row], begin + prefix, n - prefix)
+            copy_range(input_ids[row], begin + prefix, labels[row], begin + prefix, n - prefix)
             begin += n

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.kind import Documents, Draw, Kind, LaidOut, Same
+from stages.objectives.kind import Documents, Draw, Kind, LaidOutRows, MatchedRows
 from stages.objectives.laws.rows import (
-    Broken,
+    BrokenLaws,
     covered_of,
     no_label_is_pad,
     segments,
@@ -40,24 +40,24 @@ from stages.packing.single import pack_single
 from stages.store.manifest import PROMPT, Column
 
 
-def _alone(config: PrefixLM) -> bool:
+def _is_decoder_only(config: PrefixLM) -> bool:
     return config.architecture == "decoder_only"
 
 
 def _attention(config: PrefixLM) -> str:
     if config.pack_documents:
         return "prefix_within_document"
-    return "prefix" if _alone(config) else "encoder_decoder"
+    return "prefix" if _is_decoder_only(config) else "encoder_decoder"
 
 
 def _traits(config: PrefixLM) -> Traits:
     return Traits(
         _attention(config),
-        "unshifted" if _alone(config) else TARGETS,
+        "unshifted" if _is_decoder_only(config) else TARGETS,
         single=not (config.pack_rows or config.pack_documents),
         sections=-1 if config.split == "source" else 0,
         takes_dialogues=config.split != "source",
-        may_begin=_alone(config),
+        may_begin=_is_decoder_only(config),
         segment_prompts=config.split == "source" and config.pack_documents,
     )
 
@@ -91,9 +91,11 @@ def _restore(columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Rest
     return restore(columns, config, vocabulary)
 
 
-def _matches(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Same:
+def _matches(
+    rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary
+) -> MatchedRows:
     """Compare tokens, and prefixes with the prompts that sources name."""
-    counts = None if _alone(config) else lengths_without_eos(rows, vocabulary.named("eos"))
+    counts = None if _is_decoder_only(config) else lengths_without_eos(rows, vocabulary.named("eos"))
     same = rows.match(_restore(columns, config, vocabulary), counts)
     if rows.segment_prompt is not None:
         same &= documents_keep_prompts(rows, columns)
@@ -102,8 +104,8 @@ def _matches(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: V
     return same
 
 
-def _laws(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Broken:
-    if not _alone(config):
+def _laws(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> BrokenLaws:
+    if not _is_decoder_only(config):
         yield from targets(rows, columns, vocabulary)
         return
     yield from segments(rows, columns)
@@ -132,13 +134,13 @@ def _not_leading(
     return np.asarray(wrong.any(axis=1))
 
 
-def _lay_out(documents: Documents, config: PrefixLM, widths: Widths) -> LaidOut | None:
+def _lay_out(documents: Documents, config: PrefixLM, widths: Widths) -> LaidOutRows | None:
     """Lay out documents whose sources name a target: a row for each, with the length of its prompt."""
     if config.split != "source" or config.pack_documents:
         return None
     assert documents.sections is not None
     layout = pack_single(documents.lengths, row_length=widths.stored)
-    return LaidOut(layout, {PROMPT: prompt_lengths(layout, documents.sections)})
+    return LaidOutRows(layout, {PROMPT: prompt_lengths(layout, documents.sections)})
 
 
 def _stored_columns(config: PrefixLM, widths: Widths) -> dict[str, Column]:
@@ -157,8 +159,8 @@ PREFIX_LM = Kind(
     draw=_draw,
     compiled=_compiled,
     restore=_restore,
-    learning=lambda config: PROMPTED_TOKENS if _alone(config) else TARGET_TOKENS,
-    questions=lambda config: Questions(Form.PREFIX if _alone(config) else Form.REST),
+    learning=lambda config: PROMPTED_TOKENS if _is_decoder_only(config) else TARGET_TOKENS,
+    questions=lambda config: Questions(Form.PREFIX if _is_decoder_only(config) else Form.REST),
     matches=_matches,
     lay_out=_lay_out,
     stored_columns=_stored_columns,

@@ -47,7 +47,7 @@ from stages.objectives.rows import (
 from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
-from stages.ragged import runs
+from stages.ragged import ranges_of
 from stages.seeding import Tag, below, draw_u64, scale, threshold
 
 Mask = Callable[[StoredRows, MaskedLM, Vocabulary, Widths], Columns]
@@ -179,7 +179,7 @@ def check_borrowed(
     some, wanted = some[whole], wanted[whole]
     lent = lent[np.repeat(whole, given)]
     width = shown.shape[1]
-    differ = shown.reshape(-1)[runs(some * width + middle[some], wanted)] != lent
+    differ = shown.reshape(-1)[ranges_of(some * width + middle[some], wanted)] != lent
     row = np.repeat(np.arange(len(some)), wanted)
     right[some] = np.bincount(row, weights=differ, minlength=len(some)) == 0
     return right
@@ -280,13 +280,13 @@ def _show(
     place = np.where(swapped, 1, middle)
     _move(rows.input_ids, shown, second, place, np.where(borrows, 0, b))
     row = np.arange(len(a))
-    shown.reshape(-1)[runs((row * width + place)[borrows], b[borrows])] = lent
+    shown.reshape(-1)[ranges_of((row * width + place)[borrows], b[borrows])] = lent
     closed = back > 0
     cls, sep = vocabulary.named("cls"), vocabulary.named("sep")
     shown[:, 0], shown[row, middle - 1] = cls, sep
     shown[row[closed], (middle + back)[closed]] = sep
     types = np.zeros(shown.shape, np.uint8)
-    types.reshape(-1)[runs((row * width + middle)[closed], back[closed] + 1)] = 1
+    types.reshape(-1)[ranges_of((row * width + middle)[closed], back[closed] + 1)] = 1
     return shown, types
 
 
@@ -299,8 +299,8 @@ def _move(
 ) -> None:
     """Copy so many tokens from a place of each row to one of the same row of `target`."""
     row = np.arange(len(counts))
-    tokens = source.reshape(-1)[runs(row * source.shape[1] + begins, counts)]
-    target.reshape(-1)[runs(row * target.shape[1] + places, counts)] = tokens
+    tokens = source.reshape(-1)[ranges_of(row * source.shape[1] + begins, counts)]
+    target.reshape(-1)[ranges_of(row * target.shape[1] + places, counts)] = tokens
 
 
 def _split(columns: Columns, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.kind import Documents, Kind, LaidOut, Same, Written
-from stages.objectives.laws.rows import Broken, masked, no_label_is_pad, segments
+from stages.objectives.kind import Documents, EpochDraws, Kind, LaidOutRows, MatchedRows
+from stages.objectives.laws.rows import BrokenLaws, masked, no_label_is_pad, segments
 from stages.objectives.learning import MASKED_TOKENS
 from stages.objectives.material import Material
 from stages.objectives.mlm.kind import MLM, needs_words
@@ -57,7 +57,7 @@ def _matches_order(
     vocabulary: Vocabulary,
     *,
     material: Material,
-) -> Same:
+) -> MatchedRows:
     """Compare the tokens of both halves."""
     del material
     counts = lengths_without_eos(rows, vocabulary.named("eos"))
@@ -71,7 +71,7 @@ def _matches_next(
     vocabulary: Vocabulary,
     *,
     material: Material,
-) -> Same:
+) -> MatchedRows:
     """Compare the tokens of both halves, and what was borrowed with the document that lent it."""
     own = _matches_order(rows, columns, config, vocabulary, material=material)
     return own & check_borrowed(rows, columns, config, vocabulary, material.shard)
@@ -96,7 +96,7 @@ def _laws(
     vocabulary: Vocabulary,
     label: str,
     borrows: NDArray[np.bool_] | None,
-) -> Broken:
+) -> BrokenLaws:
     """Check pairs: a row of two segments is one; all others are none, and have no label.
 
     Args:
@@ -121,18 +121,20 @@ def _laws(
 
 def _laws_next(
     rows: StoredRows, columns: Columns, config: NextSentence, vocabulary: Vocabulary
-) -> Broken:
+) -> BrokenLaws:
     assert rows.room is not None, "packed for another objective"
     yield from _laws(rows, columns, vocabulary, label_name(config), rows.room != 0)
 
 
 def _laws_order(
     rows: StoredRows, columns: Columns, config: SentenceOrder, vocabulary: Vocabulary
-) -> Broken:
+) -> BrokenLaws:
     yield from _laws(rows, columns, vocabulary, label_name(config), None)
 
 
-def _lay_out(documents: Documents, widths: Widths, *, short_rate: float, borrow_rate: float) -> LaidOut:
+def _lay_out(
+    documents: Documents, widths: Widths, *, short_rate: float, borrow_rate: float
+) -> LaidOutRows:
     """Lay out sentences in rows of two halves, with the room of each row for another document's text."""
     from stages.packing.pairs import PairRules, pack_pairs  # noqa: PLC0415  # numba takes half a second
 
@@ -144,15 +146,15 @@ def _lay_out(documents: Documents, widths: Widths, *, short_rate: float, borrow_
         rules=PairRules(short_rate, borrow_rate),
         key=Key(documents.seed, 0, documents.group, Tag.CHUNKS),
     )
-    return LaidOut(pairs.layout, {ROOM: pairs.room} if borrow_rate else {})
+    return LaidOutRows(pairs.layout, {ROOM: pairs.room} if borrow_rate else {})
 
 
-def _lay_out_next(documents: Documents, config: NextSentence, widths: Widths) -> LaidOut:
+def _lay_out_next(documents: Documents, config: NextSentence, widths: Widths) -> LaidOutRows:
     rates = {"short_rate": config.short_rate, "borrow_rate": config.random_rate}
     return _lay_out(documents, widths, **rates)
 
 
-def _lay_out_order(documents: Documents, config: SentenceOrder, widths: Widths) -> LaidOut:
+def _lay_out_order(documents: Documents, config: SentenceOrder, widths: Widths) -> LaidOutRows:
     return _lay_out(documents, widths, short_rate=config.short_rate, borrow_rate=0.0)
 
 
@@ -175,7 +177,7 @@ NEXT_SENTENCE = Kind(
     restore=restore_pairs,
     learning=lambda _: _LEARNING,
     questions=lambda _: Questions(Form.MASK, Form.MASK),
-    written=Written(draw=_draw_with, matches=_matches_next, count=_count_next),
+    epoch_draws=EpochDraws(draw=_draw_with, matches=_matches_next, count=_count_next),
     laws=_laws_next,
     draws=count_nsp,
     category="fill-mask",
@@ -193,7 +195,7 @@ SENTENCE_ORDER = Kind(
     restore=restore_pairs,
     learning=lambda _: _LEARNING,
     questions=lambda _: Questions(Form.MASK, Form.MASK),
-    written=Written(draw=_draw_with, matches=_matches_order, count=_count_order),
+    epoch_draws=EpochDraws(draw=_draw_with, matches=_matches_order, count=_count_order),
     laws=_laws_order,
     draws=count_sop,
     category="fill-mask",

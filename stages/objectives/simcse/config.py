@@ -130,12 +130,12 @@ def view_starts(
         )
     found = np.zeros((len(counts), count, 2), np.int64)
     ends, body = np.cumsum(rows.segment_length), lengths_without_eos(rows, vocabulary.named("eos"))
-    several, alone = np.flatnonzero(counts == count), np.flatnonzero(counts == 1)
-    held = rows.segment_ptr[several][:, None] + np.arange(count)
-    before = (ends - rows.segment_length)[held[:, :1]]
-    found[several, :, 1] = np.minimum(ends[held] - before, body[several][:, None])
-    found[several, 1:, 0] = (ends[held] - before)[:, :-1]
-    found[alone[:, None], np.arange(CROPS), 1] = body[alone][:, None]
+    several, single = np.flatnonzero(counts == count), np.flatnonzero(counts == 1)
+    segments = rows.segment_ptr[several][:, None] + np.arange(count)
+    before = (ends - rows.segment_length)[segments[:, :1]]
+    found[several, :, 1] = np.minimum(ends[segments] - before, body[several][:, None])
+    found[several, 1:, 0] = (ends[segments] - before)[:, :-1]
+    found[single[:, None], np.arange(CROPS), 1] = body[single][:, None]
     longest = np.diff(found, axis=2).max(axis=(1, 2), initial=0)
     if (longest >= widths.inputs).any():
         row = int(np.argmax(longest))
@@ -173,9 +173,9 @@ def check_views(
     filled, pad = rows.filled, vocabulary.named("pad")
     right = (columns["input_length"] == lengths[:, None]).all(axis=1)
     for row, length in enumerate(lengths.tolist()):
-        pieces = sliding_window_view(rows.input_ids[row, : filled[row]], length)
+        windows = sliding_window_view(rows.input_ids[row, : filled[row]], length)
         for view in columns["input_ids"][row]:
-            right[row] &= bool((pieces == view[:length]).all(axis=1).any())
+            right[row] &= bool((windows == view[:length]).all(axis=1).any())
             right[row] &= bool((view[length:] == pad).all())
     return np.asarray(right)
 

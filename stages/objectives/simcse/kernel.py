@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.kernels.noise import draw_block, scaled, stream_words
+from stages.objectives.kernels.noise import draw_block, scaled, stream_key_of
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.simcse.config import SimCSE, view_starts
 from stages.objectives.vocabulary import Vocabulary
@@ -30,7 +30,7 @@ def make_views(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths:
         rows.input_ids,
         rows.filled,
         rows.numbers,
-        stream_words(rows, Tag.CROP),
+        stream_key_of(rows, Tag.CROP),
         config.crop_ratio if config.views == "cropped" else 1.0,
         vocabulary.named("pad"),
         (input_ids, input_length),
@@ -43,7 +43,7 @@ def _view_rows(
     source: NDArray[np.integer],
     filled: NDArray[np.int64],
     numbers: NDArray[np.int64],
-    words: NDArray[np.uint64],
+    stream_key: NDArray[np.uint64],
     ratio: float,
     pad: int,
     columns: tuple[NDArray[np.integer], NDArray[np.int32]],
@@ -52,7 +52,7 @@ def _view_rows(
     input_ids, input_length = columns
     for row in range(len(source)):
         length = math.ceil(ratio * filled[row])
-        first, second = draw_block(words, numbers[row], 0)
+        first, second = draw_block(stream_key, numbers[row], 0)
         for view, value in enumerate((first, second)):
             begin = scaled(value, filled[row] - length + 1)
             shown = input_ids[row, view]

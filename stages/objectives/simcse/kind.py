@@ -1,7 +1,7 @@
 """Contrastive learning of views, as the program knows it."""
 
-from stages.objectives.kind import Documents, Draw, Kind, LaidOut, Same
-from stages.objectives.laws.rows import Broken, views
+from stages.objectives.kind import Documents, Draw, Kind, LaidOutRows, MatchedRows
+from stages.objectives.laws.rows import BrokenLaws, views
 from stages.objectives.learning import LearningSettings
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.simcse.config import (
@@ -34,19 +34,19 @@ def _compiled() -> Draw[SimCSE]:
     return kernel.make_views
 
 
-def _matches(rows: StoredRows, columns: Columns, config: SimCSE, vocabulary: Vocabulary) -> Same:
+def _matches(rows: StoredRows, columns: Columns, config: SimCSE, vocabulary: Vocabulary) -> MatchedRows:
     """Compare views with rows: those that are cropped need not tell a whole row."""
     if config.views == "identical":
         return rows.match(restore_simcse(columns, config, vocabulary))
     return check_views(rows, columns, config, vocabulary)
 
 
-def _laws(rows: StoredRows, columns: Columns, config: SimCSE, vocabulary: Vocabulary) -> Broken:
+def _laws(rows: StoredRows, columns: Columns, config: SimCSE, vocabulary: Vocabulary) -> BrokenLaws:
     del rows, config
     yield from views(columns, vocabulary)
 
 
-def _lay_out(documents: Documents, config: SimCSE, widths: Widths) -> LaidOut | None:
+def _lay_out(documents: Documents, config: SimCSE, widths: Widths) -> LaidOutRows | None:
     """Lay out documents that hold their views: a row for each, with a segment for each section."""
     if documents.sections is None:
         return None
@@ -57,7 +57,7 @@ def _lay_out(documents: Documents, config: SimCSE, widths: Widths) -> LaidOut | 
         row_length=widths.inputs,
         stored=widths.stored,
     )
-    return LaidOut(layout, {})
+    return LaidOutRows(layout, {})
 
 
 SIMCSE = Kind(

@@ -40,11 +40,11 @@ def _count_sections(draws: Draws, rows: ShownRows, columns: Columns) -> None:
     ends = np.concatenate([[0], np.cumsum(stored.segment_length)])
     row_begin = ends[stored.segment_ptr[:-1]]
     for view in range(views.shape[1]):
-        alone = counts == 1
-        segment = stored.segment_ptr[:-1] + np.where(alone, 0, np.minimum(view, counts - 1))
+        single = counts == 1
+        segment = stored.segment_ptr[:-1] + np.where(single, 0, np.minimum(view, counts - 1))
         begin = ends[segment] - row_begin
         length = np.minimum(ends[segment + 1] - row_begin, rows.lengths_without_eos) - begin
-        length = np.where(alone & (view > 1), 0, length)
+        length = np.where(single & (view > 1), 0, length)
         at = np.minimum(begin[:, None] + place, stored.input_ids.shape[1] - 1)
         text = np.take_along_axis(stored.input_ids, at, axis=1)
         wanted = np.where(place < length[:, None], text, pad)

@@ -276,10 +276,10 @@ def restore_span_corruption(
     markers = _markers(ids[0], inputs, vocabulary), _markers(ids[1], targets, vocabulary)
     same = markers[0].sum(axis=1) == markers[1].sum(axis=1)
     values, counts, order = [], [], []
-    for held, inside, marker, late in zip(ids, (inputs, targets), markers, (0, 1), strict=True):
+    for side, inside, marker, late in zip(ids, (inputs, targets), markers, (0, 1), strict=True):
         spans = marker & same[:, None]
         kept = inside & ~spans
-        values.append(held[kept])
+        values.append(side[kept])
         counts.append(np.count_nonzero(kept, axis=1))
         # b_k stands after k - 1 sentinels of the inputs, a_k after k of the targets
         order.append(np.maximum(2 * np.cumsum(spans, axis=1, dtype=np.int32)[kept] - late, 0))

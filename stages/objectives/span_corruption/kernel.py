@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.kernels.noise import fill_draws, scaled, stream_words
-from stages.objectives.kernels.seq2seq import Frame, close_row, copy_run, frame_of
+from stages.objectives.kernels.noise import fill_draws, scaled, stream_key_of
+from stages.objectives.kernels.seq2seq import Frame, close_row, copy_range, frame_of
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.span_corruption.config import SpanCorruption, spans_of_rows
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag
 
 
-class _Bodies(NamedTuple):
+class _Sequences(NamedTuple):
     """What is corrupted."""
 
     input_ids: NDArray[np.integer]
@@ -45,10 +45,10 @@ def corrupt_spans(
     mode = vocabulary.named(config.mode_token) if config.mode_token else -1
     frame = frame_of(len(n), dtype=rows.input_ids.dtype, widths=widths)
     _corrupt(
-        _Bodies(rows.input_ids, rows.numbers, n, noise, spans),
+        _Sequences(rows.input_ids, rows.numbers, n, noise, spans),
         _Ids(vocabulary.named("pad"), vocabulary.named("eos"), mode, vocabulary.sentinels),
-        stream_words(rows, Tag.NOISE_CUTS),
-        stream_words(rows, Tag.TEXT_CUTS),
+        stream_key_of(rows, Tag.NOISE_CUTS),
+        stream_key_of(rows, Tag.TEXT_CUTS),
         frame,
     )
     return frame.columns()
@@ -56,10 +56,10 @@ def corrupt_spans(
 
 @kernel
 def _corrupt(
-    bodies: _Bodies,
+    bodies: _Sequences,
     ids: _Ids,
-    noise_words: NDArray[np.uint64],
-    text_words: NDArray[np.uint64],
+    noise_key: NDArray[np.uint64],
+    text_key: NDArray[np.uint64],
     frame: Frame,
 ) -> None:
     """Write the rows of a frame; every row fits."""
@@ -69,9 +69,9 @@ def _corrupt(
     hidden, shown = np.empty(longest + 1, np.uint64), np.empty(longest + 1, np.uint64)
     for row in range(len(bodies.n)):
         n, noise, spans = bodies.n[row], bodies.noise[row], bodies.spans[row]
-        fill_draws(noise_words, bodies.numbers[row], draws[: spans // 2 * 2])
+        fill_draws(noise_key, bodies.numbers[row], draws[: spans // 2 * 2])
         _compose(draws, noise, cut, hidden[:spans])
-        fill_draws(text_words, bodies.numbers[row], draws[: spans // 2 * 2])
+        fill_draws(text_key, bodies.numbers[row], draws[: spans // 2 * 2])
         _compose(draws, n - noise, cut, shown[:spans])
         inputs, targets = _write_row(
             bodies.input_ids[row, :n], shown[:spans], hidden[:spans], ids, frame, row
@@ -121,13 +121,13 @@ def _write_row(
         inputs[0] = ids.mode
     text, noise = np.uint64(0), np.uint64(0)
     for span in range(np.uint64(len(shown))):
-        copy_run(body, text + noise, inputs, first + text + span, shown[span] - text)
+        copy_range(body, text + noise, inputs, first + text + span, shown[span] - text)
         text = shown[span]
         inputs[first + text + span] = labels[noise + span] = ids.sentinels[span]
-        copy_run(body, text + noise, labels, noise + span + one, hidden[span] - noise)
+        copy_range(body, text + noise, labels, noise + span + one, hidden[span] - noise)
         noise = hidden[span]
     if len(shown) == 0:
-        copy_run(body, 0, inputs, first, len(body))
+        copy_range(body, 0, inputs, first, len(body))
         inputs[first + np.uint64(len(body))] = ids.eos
         return int(first) + len(body) + 1, 0
     targets = noise + np.uint64(len(shown))

@@ -1,7 +1,7 @@
 """Span corruption, as the program knows it."""
 
 from stages.objectives.kind import Draw, Kind
-from stages.objectives.laws.rows import Broken, targets
+from stages.objectives.laws.rows import BrokenLaws, targets
 from stages.objectives.laws.targets import count_spans
 from stages.objectives.learning import TARGET_TOKENS
 from stages.objectives.rows import Columns, StoredRows
@@ -27,7 +27,9 @@ def _compiled() -> Draw[SpanCorruption]:
     return kernel.corrupt_spans
 
 
-def _laws(rows: StoredRows, columns: Columns, config: SpanCorruption, vocabulary: Vocabulary) -> Broken:
+def _laws(
+    rows: StoredRows, columns: Columns, config: SpanCorruption, vocabulary: Vocabulary
+) -> BrokenLaws:
     del config
     yield from targets(rows, columns, vocabulary)
 

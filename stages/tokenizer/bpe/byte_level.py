@@ -23,18 +23,18 @@ from stages.tokenizer.bpe.merging import (
     merge_word,
     merges_of,
 )
-from stages.tokenizer.bpe.remembered import (
+from stages.tokenizer.bpe.tables import PieceTable, find_piece, hash_bytes, piece_table
+from stages.tokenizer.bpe.whole_pieces import WholePieces, next_whole, whole_pieces
+from stages.tokenizer.bpe.word_cache import (
     MOST_BYTES,
-    Remembered,
+    WordCache,
     key_of,
     recall,
     remember,
     word_slot,
 )
-from stages.tokenizer.bpe.tables import PieceTable, find_piece, hash_bytes, piece_table
-from stages.tokenizer.bpe.whole_pieces import WholePieces, next_whole, whole_pieces
 from stages.tokenizer.huggingface_content import BYTE_OF, ReadFile, kind_of_model, pairs_of
-from stages.tokenizer.splitting.automaton import Splits, begin_text, next_piece
+from stages.tokenizer.splitting.automaton import Splits, begin_text, next_pre_token
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
 from stages.tokenizer.texts import JoinedTexts
 
@@ -48,7 +48,7 @@ class ByteTables(NamedTuple):
     whole: PieceTable
     """Pieces that a word of the same bytes gives, whatever merging would."""
     splits: Splits
-    written: WholePieces
+    added: WholePieces
     """Texts that are cut out before anything else; each is one token."""
 
 
@@ -59,7 +59,7 @@ def encode_bytes(
     ids: NDArray[np.integer],
     ends: NDArray[np.int64],
     tables: ByteTables,
-    known: Remembered,
+    known: WordCache,
     scratch: WordScratch,
 ) -> int:
     """Encode texts from one on; return the number of the first that has too long a word, or D.
@@ -77,18 +77,18 @@ def encode_bytes(
     filled = ends[first - 1] if first else 0
     for text in range(first, len(texts.offsets) - 1):
         place, text_end = texts.offsets[text], texts.offsets[text + 1]
-        written, end, behind = next_whole(data, place, text_end, tables.written)
+        added, end, behind = next_whole(data, place, text_end, tables.added)
         begin_text(place, end, tables.splits)
         while place < text_end:
             if place == end:
-                ids[filled] = written
+                ids[filled] = added
                 filled += 1
                 place = behind
-                written, end, behind = next_whole(data, place, text_end, tables.written)
+                added, end, behind = next_whole(data, place, text_end, tables.added)
                 begin_text(place, end, tables.splits)
                 continue
             begin = place
-            place = next_piece(begin, data, tables.splits)
+            place = next_pre_token(begin, data, tables.splits)
             size = place - begin
             if size > LONGEST_WORD:
                 return text
@@ -143,14 +143,14 @@ _NOTHING: Mapping[bytes, int] = {}
 _OTHER_RULES = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
 
 
-def byte_tables_of(file: ReadFile, written: Mapping[bytes, int] = _NOTHING) -> ByteTables | None:
+def byte_tables_of(file: ReadFile, added: Mapping[bytes, int] = _NOTHING) -> ByteTables | None:
     """Return the tables of a file; None if its ids are not those of bytes merged in words.
 
     Its normaliser and what was added to its vocabulary are left to the caller.
 
     Args:
         file: as the library loads it.
-        written: texts that are cut out before anything else, with their ids.
+        added: texts that are cut out before anything else, with their ids.
     """
     model = file["model"]
     if kind_of_model(model) != "BPE" or any(model.get(rule) for rule in _OTHER_RULES):
@@ -179,5 +179,5 @@ def byte_tables_of(file: ReadFile, written: Mapping[bytes, int] = _NOTHING) -> B
         merges,
         piece_table(b"".join(pieces), ends - sizes, ends, ids),
         splits,
-        whole_pieces(written),
+        whole_pieces(added),
     )

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from stages.tokenizer.bpe.byte_level import ByteTables, encode_bytes
 from stages.tokenizer.bpe.merging import word_scratch
-from stages.tokenizer.bpe.remembered import remembered
 from stages.tokenizer.bpe.tables import BpeTables
+from stages.tokenizer.bpe.word_cache import remembered
 from stages.tokenizer.bpe.words import encode_texts
-from stages.tokenizer.texts import Encoded, JoinedTexts
+from stages.tokenizer.texts import JoinedTexts, TextIds
 
 _SLOTS = 1 << 18
 """Words that are remembered: 16 MiB."""
@@ -32,7 +32,7 @@ class BpeEncoder:
         self._tables, self._otherwise = tables, otherwise
         self._known, self._scratch = remembered(_SLOTS), word_scratch()
 
-    def encode(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return the ids of texts, of `dtype`."""
         count = len(texts.offsets) - 1
         ids: NDArray[np.integer] = np.empty(int(texts.offsets[-1]), dtype)
@@ -45,7 +45,7 @@ class BpeEncoder:
             ids[filled : filled + len(others)] = others
             ends[done] = filled + len(others)
             done = self._encode_from(done + 1, texts, ids, ends)
-        return Encoded(ids[: int(ends[-1]) if count else 0], ends)
+        return TextIds(ids[: int(ends[-1]) if count else 0], ends)
 
     def _encode_from(
         self, first: int, texts: JoinedTexts, ids: NDArray[np.integer], ends: NDArray[np.int64]

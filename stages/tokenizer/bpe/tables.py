@@ -264,7 +264,7 @@ def tables_of(model: SentencePieceModel) -> BpeTables | None:
         return None
     space = SPACE_SYMBOL.encode()
     defined = np.flatnonzero(types == PieceType.USER_DEFINED).tolist()
-    written = {model.texts[number]: number for number in defined}
+    user_defined = {model.texts[number]: number for number in defined}
     text = (PieceType.NORMAL, PieceType.USER_DEFINED)
     special = [model.texts[number].decode() for number in np.flatnonzero(~np.isin(types, text))]
     byte_ids, ids = np.flatnonzero(types == PieceType.BYTE), np.flatnonzero(types == PieceType.NORMAL)
@@ -275,8 +275,8 @@ def tables_of(model: SentencePieceModel) -> BpeTables | None:
         or 0 < np.count_nonzero(np.signbit(zeros)) < len(zeros)
         or any(len(text) == 1 for text in special)  # which the character by itself would give
         or space not in normal
-        or any(b" " in text for text in normal | written.keys())
-        or most_beginnings(written) > MOST_BEGINNINGS
+        or any(b" " in text for text in normal | user_defined.keys())
+        or most_beginnings(user_defined) > MOST_BEGINNINGS
     ):
         return None
     values = [int(model.texts[number][1:-1], 16) for number in byte_ids.tolist()]
@@ -285,7 +285,7 @@ def tables_of(model: SentencePieceModel) -> BpeTables | None:
     begins, ends = model.extents
     _, ranks = np.unique(-model.scores[ids], return_inverse=True)
     pieces = piece_table(model.data, begins[ids], ends[ids], ids.astype(np.int32))
-    whole = whole_pieces({text.replace(space, b" "): number for text, number in written.items()})
+    whole = whole_pieces({text.replace(space, b" "): number for text, number in user_defined.items()})
     return bpe_tables(pieces, ranks.astype(np.int32), of_bytes, whole, vocab_size=len(types))
 
 

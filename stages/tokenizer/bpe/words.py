@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from stages.byte_kernels import ASCII, code_point
 from stages.kernels import lean_kernel
 from stages.tokenizer.bpe.merging import LONGEST_WORD, MISSING, WordScratch, merge_word
-from stages.tokenizer.bpe.remembered import (
+from stages.tokenizer.bpe.tables import BpeTables, are_joined
+from stages.tokenizer.bpe.whole_pieces import find_whole
+from stages.tokenizer.bpe.word_cache import (
     MOST_BYTES,
-    Remembered,
+    WordCache,
     key_of,
     recall,
     remember,
     word_slot,
 )
-from stages.tokenizer.bpe.tables import BpeTables, are_joined
-from stages.tokenizer.bpe.whole_pieces import find_whole
 from stages.tokenizer.texts import JoinedTexts
 
 
@@ -33,7 +33,7 @@ def encode_texts(
     ids: NDArray[np.integer],
     ends: NDArray[np.int64],
     tables: BpeTables,
-    known: Remembered,
+    known: WordCache,
     scratch: WordScratch,
 ) -> int:
     """Encode texts from one on; return the number of the first that has too long a word, or D.

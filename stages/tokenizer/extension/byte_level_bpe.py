@@ -30,11 +30,17 @@ from stages.tokenizer.extension.learning import (
     SymbolWords,
     own_words,
 )
-from stages.tokenizer.huggingface_content import BYTE_OF, ReadFile, Writing, read_content, spelled_by
-from stages.tokenizer.sampling import MAX_PIECE_BYTES
-from stages.tokenizer.splitting.automaton import Splits, begin_text, next_piece
+from stages.tokenizer.huggingface_content import (
+    BYTE_OF,
+    PieceWriting,
+    ReadFile,
+    read_content,
+    spelled_by,
+)
+from stages.tokenizer.sampling import MAX_PART_BYTES
+from stages.tokenizer.splitting.automaton import Splits, begin_text, next_pre_token
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
-from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
+from stages.tokenizer.texts import JoinedTexts, TextIds, batches_of, joined_texts
 
 _INT32 = np.dtype(np.int32)
 _SIGN_OF = {byte: character for character, byte in BYTE_OF.items()}
@@ -52,7 +58,7 @@ class ByteLevelBpe:
 
     def __init__(self, data: bytes, *, name: str) -> None:
         self._content = read_content(data, name=name)
-        if self._content.writing is not Writing.BYTE_LEVEL or not self._content.has_bytes:
+        if self._content.writing is not PieceWriting.BYTE_LEVEL or not self._content.has_bytes:
             raise FormatError(f"{name}: is no byte-level BPE, and others are not extended")
         self._file: ReadFile = orjson.loads(data)
         self._library = tokenizers.Tokenizer.from_str(data.decode())
@@ -104,7 +110,7 @@ class ByteLevelBpe:
         data = joined.data.tobytes()
         found = ends[: fill_ends(joined, self._splits, ends)].tolist()
         places = zip([0, *found[:-1]], found, strict=True) if found else ()
-        return [data[begin:end].decode() for begin, end in places if end - begin <= MAX_PIECE_BYTES]
+        return [data[begin:end].decode() for begin, end in places if end - begin <= MAX_PART_BYTES]
 
     def _symbols(self, words: Sequence[Mapping[str, int]]) -> SymbolWords:
         every = sorted(set().union(*words))
@@ -115,24 +121,27 @@ class ByteLevelBpe:
     def _with(self, pieces: Sequence[NewPiece], spelled: Sequence[bytes]) -> bytes:
         model = self._file["model"]
         contents = {piece.symbol: piece.content for piece in pieces}
-        written = [
-            [_written(contents.get(side) or spelled[side]) for side in (piece.left, piece.right)]
+        vocab_entries = [
+            [
+                _in_byte_alphabet(contents.get(side) or spelled[side])
+                for side in (piece.left, piece.right)
+            ]
             for piece in pieces
         ]
         as_text = bool(model["merges"]) and isinstance(model["merges"][0], str)
-        merges = [" ".join(pair) if as_text else pair for pair in written]
-        new = {_written(piece.content): self.size + n for n, piece in enumerate(pieces)}
+        merges = [" ".join(pair) if as_text else pair for pair in vocab_entries]
+        new = {_in_byte_alphabet(piece.content): self.size + n for n, piece in enumerate(pieces)}
         vocab = model["vocab"] | self._content.added | new
         changed = model | {"vocab": vocab, "merges": [*model["merges"], *merges]}
         return orjson.dumps(self._file | {"model": changed}, option=orjson.OPT_INDENT_2)
 
 
-def _written(content: bytes) -> str:
+def _in_byte_alphabet(content: bytes) -> str:
     """Return a piece as the file writes it."""
     return "".join(map(_SIGN_OF.__getitem__, content))
 
 
-def _encoded(file: ReadFile, words: Sequence[str]) -> Encoded:
+def _encoded(file: ReadFile, words: Sequence[str]) -> TextIds:
     """Return the ids of words, each of which is merged as a whole."""
     uncut: ReadFile = file | {"pre_tokenizer": _UNCUT, "normalizer": None}
     tables = byte_tables_of(uncut)
@@ -162,7 +171,7 @@ def fill_ends(texts: JoinedTexts, splits: Splits, ends: NDArray[np.int64]) -> in
         place, end = texts.offsets[text], texts.offsets[text + 1]
         begin_text(place, end, splits)
         while place < end:
-            place = next_piece(place, texts.data, splits)
+            place = next_pre_token(place, texts.data, splits)
             ends[count] = place
             count += 1
     return count

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.texts import Encoded
+from stages.tokenizer.texts import TextIds
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Drift:
         """The share of the tokens that changed."""
         return self.changed_tokens / max(self.tokens_before, 1)
 
-    def add(self, old: Encoded, new: Encoded, sizes: NDArray[np.int64], *, listed: bool = True) -> None:
+    def add(self, old: TextIds, new: TextIds, sizes: NDArray[np.int64], *, listed: bool = True) -> None:
         """Count what became of texts.
 
         Args:
@@ -70,7 +70,7 @@ class Drift:
 
 @lean_kernel
 def find_stretches(
-    old: Encoded, new: Encoded, sizes: NDArray[np.int64], found: NDArray[np.int64]
+    old: TextIds, new: TextIds, sizes: NDArray[np.int64], found: NDArray[np.int64]
 ) -> int:
     """Fill in where tokens changed, (S, 4): first and behind the last, old and new; return S."""
     count, one, other = 0, 0, 0

@@ -22,7 +22,7 @@ from stages.tokenizer.extension.learning import (
 from stages.tokenizer.extension.words import count_words, rules_of
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
-from stages.tokenizer.texts import Encoded, joined_texts
+from stages.tokenizer.texts import TextIds, joined_texts
 
 EncodeParts = Callable[[Sequence[str]], list[NDArray[np.integer]]]
 """Gives the ids of each of some parts of words, of which every character has a piece."""
@@ -138,6 +138,6 @@ class PlainModel:
             one for one, ids in zip(ordered, self.ids(ordered), strict=True) if self._never[ids].all()
         ]
 
-    def _encoded(self, words: Sequence[str]) -> Encoded:
+    def _encoded(self, words: Sequence[str]) -> TextIds:
         parts = [word.replace(SPACE_SYMBOL, " ").encode() for word in words]
         return self._codec.encode_texts(joined_texts(parts), dtype=_INT32)

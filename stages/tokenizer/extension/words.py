@@ -73,36 +73,36 @@ def count_words(texts: Iterable[str], rules: WordRules) -> Counter[str]:
     Runs of spaces are no words, and no word holds a line feed.
     """
     pattern = _BEHIND if rules.space_behind else _BEFORE
-    runs = Counter[str]()
+    parts = Counter[str]()
     for text in texts:
-        runs.update(pattern.findall(text))
+        parts.update(pattern.findall(text))
     words = Counter[str]()
-    for run, count in runs.items():
-        for word in _words_in(run, rules):
+    for part, count in parts.items():
+        for word in _words_in(part, rules):
             words[word] += count
     return words
 
 
-def _words_in(run: str, rules: WordRules) -> Iterator[str]:
+def _words_in(part: str, rules: WordRules) -> Iterator[str]:
     """Yield the words of what stands between two spaces, with one space at most."""
-    if _PLAIN.fullmatch(run):
-        yield run
+    if _PLAIN.fullmatch(part):
+        yield part
         return
-    cuts = sorted({0, *_cuts(run, rules), len(run)})
+    cuts = sorted({0, *_cuts(part, rules), len(part)})
     for begin, end in pairwise(cuts):
-        yield run[begin:end]
+        yield part[begin:end]
 
 
-def _cuts(run: str, rules: WordRules) -> Iterator[int]:
+def _cuts(part: str, rules: WordRules) -> Iterator[int]:
     if rules.single_digits:
-        for place, character in enumerate(run):
+        for place, character in enumerate(part):
             if character in _DIGITS:
                 yield from (place, place + 1)
     if not rules.by_script:
         return
     passed = _passed(by_number=rules.by_number)
-    kept = [place for place, character in enumerate(run) if character not in passed]
-    bare = "".join(run[place] for place in kept)
+    kept = [place for place, character in enumerate(part) if character not in passed]
+    bare = "".join(part[place] for place in kept)
     for _, (begin, _end) in _SCRIPTS.pre_tokenize_str(bare):
         if begin:
             yield kept[begin]

@@ -96,11 +96,13 @@ def byte_level_file(found: RankedPieces, *, name: str) -> bytes:
             to the library of a tokenizer.json.
     """
     _refuse(found, name=name)
-    pieces = {_written(piece): number for piece, number in found.ranks.items()}
+    pieces = {_in_byte_alphabet(piece): number for piece, number in found.ranks.items()}
     twice = sorted(pieces.keys() & found.special_tokens.keys())
     if twice:
         raise FormatError(f"{name}: the special token {twice[0]!r} is a piece of texts too; rename it")
-    merges = [[_written(one), _written(two)] for one, two in merges_of_ranks(found.ranks)]
+    merges = [
+        [_in_byte_alphabet(one), _in_byte_alphabet(two)] for one, two in merges_of_ranks(found.ranks)
+    ]
     special = sorted(found.special_tokens.items(), key=lambda item: item[1])
     split = {"type": "Split", "pattern": {"Regex": found.pattern}, "behavior": "Isolated"}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -155,7 +157,7 @@ def _refuse(found: RankedPieces, *, name: str) -> None:
             raise FormatError(f"{name}: its expression {found.pattern!r} has {said}")
 
 
-def _written(piece: bytes) -> str:
+def _in_byte_alphabet(piece: bytes) -> str:
     return piece.decode("latin-1").translate(_CHARACTERS)
 
 

@@ -68,8 +68,8 @@ def read_ranks(data: bytes, *, name: str) -> Mapping[bytes, int]:
         if not parts:
             continue
         try:
-            written, numbered = parts
-            piece, rank = base64.b64decode(written, validate=True), int(numbered)
+            encoded, numbered = parts
+            piece, rank = base64.b64decode(encoded, validate=True), int(numbered)
         except ValueError as error:
             raise FormatError(
                 f"{name}: line {number:,} is not a piece in base64 and its rank ({error}); download the"

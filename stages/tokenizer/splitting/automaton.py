@@ -31,7 +31,14 @@ from numpy.typing import NDArray
 from stages.byte_kernels import ASCII, code_point
 from stages.kernels import lean_kernel
 from stages.tokenizer.splitting.characters import Kinds, kinds_of
-from stages.tokenizer.splitting.pattern import MANY, Ahead, Characters, Either, PatternPart, Repeat
+from stages.tokenizer.splitting.pattern import (
+    MANY,
+    Alternation,
+    Characters,
+    Lookahead,
+    PatternPart,
+    Repeat,
+)
 
 OVER = 0
 """The state from which nothing goes on."""
@@ -54,7 +61,7 @@ class Splits(NamedTuple):
     """K."""
 
 
-def splits_of(trees: list[Either]) -> Splits:
+def splits_of(trees: list[Alternation]) -> Splits:
     """Return the automata of expressions.
 
     Raises:
@@ -86,7 +93,7 @@ def splits_of(trees: list[Either]) -> Splits:
 
 
 @dataclass
-class _Spot:
+class _PatternPlace:
     """A place in an expression."""
 
     of: Characters | None = None
@@ -102,7 +109,7 @@ class _Spot:
 class _Graph:
     """The places of an expression."""
 
-    places: list[_Spot] = field(default_factory=lambda: [_Spot()])
+    places: list[_PatternPlace] = field(default_factory=lambda: [_PatternPlace()])
     begin: int = 0
     end: int = 0
 
@@ -111,11 +118,15 @@ class _Graph:
         for node in reversed(sequence):
             match node:
                 case Characters():
-                    then = self._put(_Spot(node, then=[then]))
-                case Ahead():
-                    then = self._put(_Spot(node.of, ahead=True, negated=node.negated, then=[then]))
-                case Either():
-                    then = self._put(_Spot(then=[self.add(branch, then) for branch in node.branches]))
+                    then = self._put(_PatternPlace(node, then=[then]))
+                case Lookahead():
+                    then = self._put(
+                        _PatternPlace(node.of, ahead=True, negated=node.negated, then=[then])
+                    )
+                case Alternation():
+                    then = self._put(
+                        _PatternPlace(then=[self.add(branch, then) for branch in node.branches])
+                    )
                 case Repeat():
                     then = self._repeat(node, then)
         return then
@@ -124,14 +135,14 @@ class _Graph:
         order = -1 if node.lazy else 1
         after = then
         if node.most == MANY:
-            then = self._put(_Spot())
+            then = self._put(_PatternPlace())
             inner = self.add((node.of,), then)
             self.places[then].then = [inner, after][::order]
             if self._reaches(inner, then):
                 raise ValueError("a group that may be empty, as often as may be")
         else:
             for _ in range(node.most - node.least):
-                then = self._put(_Spot(then=[self.add((node.of,), then), after][::order]))
+                then = self._put(_PatternPlace(then=[self.add((node.of,), then), after][::order]))
         for _ in range(node.least):
             then = self.add((node.of,), then)
         return then
@@ -147,7 +158,7 @@ class _Graph:
                     open_.append(then)
         return goal in seen
 
-    def _put(self, place: _Spot) -> int:
+    def _put(self, place: _PatternPlace) -> int:
         if len(self.places) >= _MOST_PLACES:
             raise ValueError("an expression of too many places")
         self.places.append(place)
@@ -220,20 +231,20 @@ def begin_text(place: int, end: int, splits: Splits) -> None:
 
 
 @lean_kernel
-def next_piece(place: int, data: NDArray[np.uint8], splits: Splits) -> int:
+def next_pre_token(place: int, data: NDArray[np.uint8], splits: Splits) -> int:
     """Return where the piece ends that begins at a place before the end of the text."""
     limits, last = splits.limits, len(splits.starts)
     level = last
     while level > 0 and limits[level] == place:
         level -= 1
     while level < last:
-        limits[level + 1] = _piece_end(splits.starts[level], place, limits[level], data, splits)
+        limits[level + 1] = _pre_token_end(splits.starts[level], place, limits[level], data, splits)
         level += 1
     return np.int64(limits[last])  # type: ignore[return-value]
 
 
 @lean_kernel
-def _piece_end(start: int, place: int, end: int, data: NDArray[np.uint8], splits: Splits) -> int:
+def _pre_token_end(start: int, place: int, end: int, data: NDArray[np.uint8], splits: Splits) -> int:
     """Return where an expression matches to; if it does not match here, where it matches next."""
     found = _match(start, place, end, data, splits)
     if found != _NONE:

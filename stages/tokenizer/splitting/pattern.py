@@ -34,7 +34,7 @@ class Characters:
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Lookahead:
     """The next character is of a set; or it is not, which is so at the end too."""
 
     of: Characters
@@ -42,7 +42,7 @@ class Ahead:
 
 
 @dataclass(frozen=True)
-class Either:
+class Alternation:
     """The first of some sequences with which the whole matches."""
 
     branches: tuple[tuple["PatternPart", ...], ...]
@@ -52,7 +52,7 @@ class Either:
 class Repeat:
     """The same as often as it can be, within bounds, so that the whole matches."""
 
-    of: "Characters | Either"
+    of: "Characters | Alternation"
     least: int
     most: int
     """Or `MANY`."""
@@ -60,10 +60,10 @@ class Repeat:
     """Whether it is as seldom as it can be instead."""
 
 
-PatternPart = Characters | Ahead | Either | Repeat
+PatternPart = Characters | Lookahead | Alternation | Repeat
 
 
-def parse(pattern: str) -> Either:
+def parse(pattern: str) -> Alternation:
     """Return the tree of an expression.
 
     Raises:
@@ -83,11 +83,11 @@ class _PatternReader:
     def __init__(self, pattern: str) -> None:
         self._pattern, self._place = pattern, 0
 
-    def either(self, *, folded: bool) -> Either:
+    def either(self, *, folded: bool) -> Alternation:
         branches = [self._sequence(folded=folded)]
         while self._takes("|"):
             branches.append(self._sequence(folded=folded))
-        return Either(tuple(branches))
+        return Alternation(tuple(branches))
 
     def require(self, *, at_end: bool) -> None:
         if at_end != (self._place == len(self._pattern)):
@@ -98,15 +98,15 @@ class _PatternReader:
         begin = self._place
         while self._place < len(self._pattern) and self._pattern[self._place] not in "|)":
             found.append(self._item(folded=folded))
-        written = self._pattern[begin : self._place].lower()
-        if folded and any(pair in written for pair in _FOLDED_TOGETHER):
+        spelling = self._pattern[begin : self._place].lower()
+        if folded and any(pair in spelling for pair in _FOLDED_TOGETHER):
             raise ValueError(self._pattern)
         return tuple(found)
 
     def _item(self, *, folded: bool) -> PatternPart:
         for start, negated in (("(?=", False), ("(?!", True)):
             if self._takes(start):
-                ahead = Ahead(self._characters(folded=folded), negated)
+                ahead = Lookahead(self._characters(folded=folded), negated)
                 self._close()
                 return ahead
         for start, ignores_case in (("(?:", folded), ("(?i:", True), ("(", folded)):
@@ -122,7 +122,7 @@ class _PatternReader:
         if not self._takes(")"):
             raise ValueError(self._pattern)
 
-    def _counted(self, inner: Characters | Either) -> PatternPart:
+    def _counted(self, inner: Characters | Alternation) -> PatternPart:
         least, most = self._bounds()
         lazy = most != least and self._pattern[self._place - 1] != "}" and self._takes("?")
         if self._place < len(self._pattern) and self._pattern[self._place] in _COUNTS:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from stages.tokenizer.splitting.automaton import Splits, splits_of
 from stages.tokenizer.splitting.characters import NUMERIC
-from stages.tokenizer.splitting.pattern import MANY, Characters, Either, Repeat, parse
+from stages.tokenizer.splitting.pattern import MANY, Alternation, Characters, Repeat, parse
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
@@ -29,7 +29,7 @@ def byte_level_splits(part: object) -> Splits | None:
         return None
 
 
-def _trees(part: object) -> Iterator[Either]:
+def _trees(part: object) -> Iterator[Alternation]:
     parts = list(_flat(part))
     for number, item in enumerate(parts):
         match item:
@@ -39,20 +39,22 @@ def _trees(part: object) -> Iterator[Either]:
                 return
             case {"type": "Split", "behavior": "Isolated", "invert": False, "pattern": how}:
                 yield _pattern(how)
-            case {"type": "Digits", "individual_digits": bool(alone)}:
-                yield Either(((Repeat(Characters(frozenset([NUMERIC])), 1, 1 if alone else MANY),),))
+            case {"type": "Digits", "individual_digits": bool(single)}:
+                yield Alternation(
+                    ((Repeat(Characters(frozenset([NUMERIC])), 1, 1 if single else MANY),),)
+                )
             case _:
                 raise ValueError(item)
     raise ValueError(part)
 
 
-def _pattern(pattern: object) -> Either:
+def _pattern(pattern: object) -> Alternation:
     """Return the tree of what a `Split` cuts out: an expression, or some characters as they are."""
     match pattern:
         case {"Regex": str(expression)}:
             return parse(expression)
         case {"String": str(text)}:
-            return Either((tuple(Characters(frozenset([character])) for character in text),))
+            return Alternation((tuple(Characters(frozenset([character])) for character in text),))
         case _:
             raise ValueError(pattern)
 

@@ -16,7 +16,7 @@ from stages.chat.rendering import (
     writes_piece,
 )
 from stages.chat.table import TEMPLATES
-from stages.chat.template import ALONE, LEARNED, MARKUP, ChatSection, RefusedError, merged
+from stages.chat.template import BY_ITSELF, LEARNED, MARKUP, ChatSection, RefusedError, merged
 
 TURNS = (
     ChatTurn("system", "Be kind."),
@@ -25,7 +25,7 @@ TURNS = (
     ChatTurn("user", "And?"),
     ChatTurn("assistant", "Yes"),
 )
-C, L, M, A = 0, LEARNED, MARKUP, ALONE
+C, L, M, A = 0, LEARNED, MARKUP, BY_ITSELF
 
 
 def sections(template: str, turns: Sequence[ChatTurn] = TURNS, **changes: object) -> list[ChatSection]:

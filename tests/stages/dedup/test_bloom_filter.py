@@ -23,7 +23,7 @@ def test_every_added_key_is_found_and_few_others_are(count: int) -> None:
 
 
 def test_a_filter_that_may_not_grow_lets_more_keys_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bloom_filter, "_MAX_WORDS", 64)
+    monkeypatch.setattr(bloom_filter, "_MAX_CELLS", 64)
     words, added = empty_filter(1_000), keys_of(1, 1_000)
     add_keys(words, added)
     assert len(words) == 64

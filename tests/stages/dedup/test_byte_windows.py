@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.dedup.byte_cuts import (
-    WindowRuns,
+    WindowRanges,
     readable_bytes,
     repeated_bytes,
     with_taken,
@@ -105,7 +105,7 @@ def test_what_goes_is_what_plain_loops_say_and_a_copy_of_each_byte_stays(texts: 
     cut = set[Byte]()
     for number, (text, own) in enumerate(zip(texts, runs, strict=True)):
         columns = np.array(own, np.int64).reshape(-1, 3)
-        ranges = repeated_bytes(data_of(text), WindowRuns(*columns.T), min_bytes=SIZE).tolist()
+        ranges = repeated_bytes(data_of(text), WindowRanges(*columns.T), min_bytes=SIZE).tolist()
         cut |= {(number, place) for low, high in ranges for place in range(low, high)}
         for low, high in ranges:
             text.encode()[low:high].decode()

@@ -26,8 +26,9 @@ from pipeline.steps.dedup import edges as expand
 from pipeline.steps.dedup import hashing as pairs
 from pipeline.steps.dedup import method
 from pipeline.steps.dedup import resolve as resolving
-from pipeline.steps.dedup import runs as dedup
-from pipeline.steps.dedup import runs as dedup_runs
+from pipeline.steps.dedup import unit_groups as dedup
+from pipeline.steps.dedup import unit_groups as dedup_runs
+from pipeline.steps.dedup.band_keys import cut_keys, find_candidates
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import cut_digests, find_exact
 from pipeline.steps.dedup.hashing import (
@@ -36,10 +37,9 @@ from pipeline.steps.dedup.hashing import (
     pairs_key,
     verify_pairs,
 )
-from pipeline.steps.dedup.method import PieceWork, RunWork
-from pipeline.steps.dedup.pieces import cut_keys, find_candidates
+from pipeline.steps.dedup.method import GroupWork, PartitionWork
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
-from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.dedup.unit_groups import unit_groups
 from pipeline.steps.ingest import files
 from pipeline.steps.ingest.part import ingest_part
 from pipeline.steps.ingest.reading import InputPart
@@ -215,7 +215,7 @@ class Run:
         units = self._ingest()
         assert sum(unit.documents for unit in units) == len(self._corpus.texts)
         record = self._dedup(units)
-        kept = [np.load(self._root / unit.keep) for unit in units]
+        kept = [np.load(self._root / unit.keep_mask) for unit in units]
         removed = pq.read_table(self._root / "dedup/removed.parquet").to_pylist()
         clusters = pq.read_table(self._root / "dedup/clusters.parquet").to_pylist()
         for row in removed:
@@ -243,7 +243,7 @@ class Run:
 
     def _edges(self, units: tuple[Unit, ...]) -> dict[int, dict[int, float]]:
         edges: dict[int, dict[int, float]] = {}
-        for number in range(len(unit_runs(units))):
+        for number in range(len(unit_groups(units))):
             folder = self._root / pairs_key(number)
             found, similarities = np.load(folder / "edges.npy"), np.load(folder / "similarity.npy")
             for (better, worse), similarity in zip(found.tolist(), similarities.tolist(), strict=True):
@@ -295,19 +295,19 @@ class Run:
         return tuple(units)
 
     def _dedup(self, units: tuple[Unit, ...]) -> ResolveRecord:
-        pieces, runs = self._pieces, unit_runs(units)
+        pieces, runs = self._pieces, unit_groups(units)
         firsts, settings = tuple(run.first for run in runs), Dedup(minhash=self._corpus.minhash)
         corpus = method.Corpus(firsts, units[-1].last, pieces, settings)
-        works = [RunWork(corpus, run) for run in runs]
+        works = [GroupWork(corpus, run) for run in runs]
         for work in works:
             self._do(cut_digests, work)
         for piece in range(pieces):
-            self._do(find_exact, PieceWork(corpus, piece))
+            self._do(find_exact, PartitionWork(corpus, piece))
         for work in works:
             self._do(cut_keys, work)
         for band in range(corpus.shape[0]):
             for piece in range(pieces):
-                self._do(find_candidates, PieceWork(corpus, piece, band))
+                self._do(find_candidates, PartitionWork(corpus, piece, band))
         hashed = [self._do(hash_candidates, work) for work in works]
         self._candidates = sum(HashingRecord.model_validate(record).candidates for record in hashed)
         for work in works:
@@ -340,7 +340,7 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
     for module in (resolving, evidence):
         monkeypatch.setattr(module, "EVIDENCE_ROWS", 4)
-    monkeypatch.setattr(dedup_runs, "RUN_BYTES", 3_000)
+    monkeypatch.setattr(dedup_runs, "GROUP_BYTES", 3_000)
     monkeypatch.setattr(expand, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(expand, "BATCH_PAIRS", 9)
     monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.dedup.buckets import BucketFiller, KeyBlock, _count, shared_keys
-from stages.dedup.lsh import KEYS_PER_PARTITION, band_keys, band_shape, num_pieces, piece_of
+from stages.dedup.lsh import KEYS_PER_PARTITION, band_keys, band_shape, num_partitions, partition_of
 from tests.campaign import examples
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=examples(50))
@@ -158,7 +158,7 @@ def test_each_key_lies_in_one_piece_and_pieces_are_even(pieces: int) -> None:
     edges = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
     random = np.random.default_rng(2).integers(0, 2**64, 6_400, np.uint64)
     keys = np.concatenate([np.array(edges, np.uint64), random])
-    piece = piece_of(keys, pieces=pieces)
+    piece = partition_of(keys, partitions=pieces)
     assert piece.min() >= 0
     assert piece.max() < pieces
     even = 6_400 / pieces
@@ -171,7 +171,7 @@ def test_each_key_lies_in_one_piece_and_pieces_are_even(pieces: int) -> None:
     [(0, 1), (1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (10 << 20, 10), (10**9, 954)],
 )
 def test_a_band_is_cut_so_that_a_piece_is_bounded(documents: int, pieces: int) -> None:
-    assert num_pieces(documents) == pieces
+    assert num_partitions(documents) == pieces
     assert documents <= pieces * KEYS_PER_PARTITION
 
 

@@ -8,7 +8,7 @@ import pytest
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.edges import PLAIN, PairCode, expanded, pair_code
 from stages.dedup import survivors
-from stages.dedup.survivors import Edges, decide, link_repeats, settle_clusters, undecided
+from stages.dedup.survivors import Edges, decide, final_clusters, link_repeats, undecided
 from stages.errors import DataError
 from stages.store.arrays import write_array
 
@@ -63,4 +63,4 @@ def test_decisions_do_not_depend_on_how_wide_numbers_are(
     edges = Edges(better, worse, np.array([0.9, 0.8, 0.85]), np.ones(3, np.uint8))
     decide(decisions, 0, 8, edges=edges)
     assert decisions.witness.tolist() == [-1, 0, 0, -1, -1, 3, -1, 3]
-    assert settle_clusters(decisions).tolist() == [0, 0, 0, 0, 4, 0, 6, 0]
+    assert final_clusters(decisions).tolist() == [0, 0, 0, 0, 4, 0, 6, 0]

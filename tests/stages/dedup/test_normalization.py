@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.config import changed_settings
-from stages.dedup import compared, normalization, shingle_sets
-from stages.dedup.compared import (
+from stages.dedup import compared_texts as compared
+from stages.dedup import normalization, shingle_sets
+from stages.dedup.compared_texts import (
     compared_sets,
     compared_signatures,
     compared_winnowed,

@@ -19,7 +19,7 @@ from pyarrow import feather
 
 from pipeline.planning.plan import plan_steps
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.dedup import runs
+from pipeline.steps.dedup import unit_groups as runs
 from stages.dedup.lsh import KEYS_PER_PARTITION
 from stages.errors import ConfigError
 from tests.campaign import some_of
@@ -173,7 +173,7 @@ def test_units_and_pieces_change_nothing(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = run(tmp_path / "whole", seed)
-    monkeypatch.setattr(runs, "RUN_BYTES", 1000)
+    monkeypatch.setattr(runs, "GROUP_BYTES", 1000)
     small, _ = run(tmp_path / "small", seed, unit_size="1KiB", keys=16)
     names = ("dedup/removed.parquet", "dedup/clusters.parquet")
     assert [digests(whole, "dedup")[name] for name in names] == [

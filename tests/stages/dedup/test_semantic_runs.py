@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.steps.dedup import runs, semantic
+from pipeline.steps.dedup import semantic
+from pipeline.steps.dedup import unit_groups as runs
 from stages.dedup.semantic import rounded
 from tests.campaign import some_of
 from tests.conftest import digests, run_small
@@ -121,7 +122,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_units_runs_and_what_is_held_change_nothing(
     whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "RUN_BYTES", 500)
+    monkeypatch.setattr(runs, "GROUP_BYTES", 500)
     monkeypatch.setattr(semantic, "_ROWS", 3)
     monkeypatch.setattr(semantic, "_TEXTS", 2)
     monkeypatch.setattr(semantic, "_ASSIGNED_ROWS", 4)

@@ -21,9 +21,9 @@ from stages.dedup.survivors import (
     Decisions,
     Edges,
     decide,
+    final_clusters,
     join_clusters,
     link_repeats,
-    settle_clusters,
     undecided,
 )
 from tests.campaign import examples
@@ -119,7 +119,7 @@ def plain_clusters(graph: Graph) -> list[int]:
 def test_there_are_no_chains() -> None:
     decisions = decided(Graph(3, {(0, 1): 0.9, (1, 2): 0.9}, {}))
     assert decisions.witness.tolist() == [KEPT, 0, KEPT]
-    assert settle_clusters(decisions).tolist() == [0, 0, 0]
+    assert final_clusters(decisions).tolist() == [0, 0, 0]
 
 
 def test_the_best_ranked_kept_document_is_named() -> None:
@@ -140,7 +140,7 @@ def test_random_graphs_are_decided_as_in_plain_loops() -> None:
         decisions = decided(graph)
         expected = plain_rule(graph)
         assert removed_of(decisions) == expected, seed
-        assert settle_clusters(decisions).tolist() == plain_clusters(graph), seed
+        assert final_clusters(decisions).tolist() == plain_clusters(graph), seed
         removed += len(expected)
         spared += len({worse for _, worse in graph.edges} - expected.keys())
     assert removed > 1_000
@@ -168,14 +168,14 @@ def test_deciding_range_after_range_equals_deciding_at_once(size: int) -> None:
         ranges = [(n, min(n + size, graph.documents)) for n in range(0, graph.documents, size)]
         apart, at_once = decided(graph, ranges), decided(graph)
         assert removed_of(apart) == removed_of(at_once), seed
-        assert (settle_clusters(apart) == settle_clusters(at_once)).all(), seed
+        assert (final_clusters(apart) == final_clusters(at_once)).all(), seed
         several += len(ranges) > 1
     assert several > 60
 
 
 def test_nothing_verified_keeps_everything() -> None:
     assert removed_of(decided(Graph(4, {}, {}))) == {}
-    assert settle_clusters(undecided(4)).tolist() == [0, 1, 2, 3]
+    assert final_clusters(undecided(4)).tolist() == [0, 1, 2, 3]
     assert len(undecided(0).witness) == 0
 
 
@@ -260,7 +260,7 @@ def test_every_document_of_a_large_corpus_is_its_own_cluster_until_a_pair_joins_
     wanted = np.arange(MANY)
     pairs = np.concatenate([exact[:, ::-1], edges])
     wanted[pairs[:, 1]] = pairs[:, 0]
-    assert np.array_equal(settle_clusters(decisions), wanted)
+    assert np.array_equal(final_clusters(decisions), wanted)
     removed = np.flatnonzero(decisions.witness != KEPT)
     assert removed.tolist() == sorted(pairs[:, 1].tolist())
     assert np.array_equal(decisions.witness[removed], wanted[removed])
@@ -275,7 +275,7 @@ def test_equal_texts_that_all_stay_are_one_cluster_and_none_goes(seed: int) -> N
     decisions = undecided(documents)
     join_clusters(decisions, exact_duplicates(digests, np.arange(documents)))
     firsts = {text: int(np.flatnonzero(texts == text)[0]) for text in set(texts.tolist())}
-    assert settle_clusters(decisions).tolist() == [firsts[text] for text in texts.tolist()]
+    assert final_clusters(decisions).tolist() == [firsts[text] for text in texts.tolist()]
     assert (decisions.witness == KEPT).all()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from array_record.python.array_record_module import ArrayRecordReader
 
-from stages.export.array_record import ARRAY_RECORD, encoded_example, pieces
+from stages.export.array_record import ARRAY_RECORD, chunks_of, encoded_example
 from stages.export.source import StoredDocuments, open_source
 from tests.pipeline.exporting import SPLITS
 from tests.stages.export.built_dataset import build_dataset
@@ -72,7 +72,7 @@ def test_ids_of_any_size_come_back(ids: list[int]) -> None:
 
 def test_long_documents_are_cut_and_nothing_is_lost() -> None:
     block = StoredDocuments(np.arange(10, 22, dtype="<u2"), np.array([5, 1, 6]))
-    assert [piece.tolist() for piece in pieces(block, 3)] == [
+    assert [piece.tolist() for piece in chunks_of(block, 3)] == [
         [10, 11, 12],
         [13, 14],
         [15],

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stages.errors import ConfigError
 from stages.export import source
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, FormatContents
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
 from stages.objectives.rows import IGNORED
@@ -25,7 +25,7 @@ from tests.stages.export.built_dataset import EOS, Documents, build_dataset
 DOCUMENTS: list[Documents] = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
 LOSSES: list[Documents] = [[[0, 0, 0, 1, 1, 1], [1, 1]], [], [[1], [0, 0, 0, 0, 1]]]
 MASKS = {0: bytes([0, 0, 0, 1, 1, 1, 1, 1]), 2: bytes([1, 0, 0, 0, 0, 1])}
-SILENT = [name for name, known in FORMATS.items() if known.holds is Holds.DOCUMENTS]
+SILENT = [name for name, known in FORMATS.items() if known.holds is FormatContents.DOCUMENTS]
 SILENT = [name for name in SILENT if not FORMATS[name].loss_masks]
 
 

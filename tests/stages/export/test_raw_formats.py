@@ -19,7 +19,7 @@ from stages.errors import ConfigError, FormatError
 from stages.export import litdata, megatron, source
 from stages.export.datatrove import human_count
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, FormatContents
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
 from stages.loading.dataset import open_dataset
@@ -39,7 +39,8 @@ IDX_HEAD = "4d4d4944494458000001000000000000000804000000000000000500000000000000
 RAW = [
     known
     for known in FORMATS.values()
-    if known.holds is Holds.DOCUMENTS and known.name != "array-record"  # it has tests of its own
+    if known.holds is FormatContents.DOCUMENTS
+    and known.name != "array-record"  # it has tests of its own
 ]
 
 

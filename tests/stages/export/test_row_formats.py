@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from stages.errors import ConfigError
 from stages.export import litdata, mds
 from stages.export import source as sources
-from stages.export.format import Holds
+from stages.export.format import FormatContents
 from stages.export.table import FORMATS
 from tests.campaign import examples
 from tests.stages.export.rows_on_disk import READERS, Rows, build_rows, read_mds, write_export
 
-ROW_FORMATS = sorted(name for name, known in FORMATS.items() if known.holds is Holds.ROWS)
+ROW_FORMATS = sorted(name for name, known in FORMATS.items() if known.holds is FormatContents.ROWS)
 DTYPES = ("|b1", "|u1", "<u2", "<i4", "<i8")
 SHAPES = st.one_of(
     st.just(()), st.tuples(st.integers(1, 9)), st.tuples(st.integers(1, 3), st.integers(1, 5))

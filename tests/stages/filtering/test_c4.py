@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.filtering.c4 import C4, count_sentences
-from stages.filtering.filter import Changed, Gone
+from stages.filtering.filter import Change, Removal
 from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS, judged, rule
 
@@ -65,9 +65,9 @@ def plain(text: str, config: C4) -> str:
 def found(text: str, config: C4) -> str:
     """Return the rule that a text breaks, or what is left of it."""
     verdict = judged(config, text)
-    if isinstance(verdict, Gone):
+    if isinstance(verdict, Removal):
         return verdict.rule
-    changed = isinstance(verdict, Changed) and verdict.text is not None
+    changed = isinstance(verdict, Change) and verdict.text is not None
     return verdict.text.decode() if changed else text  # type: ignore[union-attr]
 
 
@@ -81,7 +81,7 @@ def found(text: str, config: C4) -> str:
 )  # fmt: skip
 def test_a_line_that_is_no_sentence_goes_and_is_counted(line: str) -> None:
     verdict = judged(C4(), f"{THREE}\n{line}\n{GOOD}")
-    assert verdict == Changed(f"{THREE}\n{GOOD}".encode(), counts={"lines": 1})
+    assert verdict == Change(f"{THREE}\n{GOOD}".encode(), counts={"lines": 1})
     assert judged(C4(remove_lines=False), f"{THREE}\n{line}\n{GOOD}") is None
 
 
@@ -94,18 +94,18 @@ def test_a_line_within_the_bounds_stays(line: str) -> None:
 
 def test_citations_go_and_are_counted() -> None:
     verdict = judged(C4(), f"{THREE}\nA fact[12] of our life.[edit]")
-    assert verdict == Changed(f"{THREE}\nA fact of our life.".encode(), counts={"citations": 2})
+    assert verdict == Change(f"{THREE}\nA fact of our life.".encode(), counts={"citations": 2})
 
 
 def test_a_line_that_ends_in_a_space_and_a_citation_goes_as_in_the_program() -> None:
     verdict = judged(C4(), f"{THREE}\nThe tide was low, he said. [3]\nThe tide was low, he said.[3]")
     left = f"{THREE}\nThe tide was low, he said."
-    assert verdict == Changed(left.encode(), counts={"lines": 1, "citations": 1})
+    assert verdict == Change(left.encode(), counts={"lines": 1, "citations": 1})
 
 
 def test_documents_go_at_their_bounds() -> None:
     assert rule(C4(), THREE) is None
-    assert judged(C4(), "\n".join([GOOD] * 2)) == Gone(
+    assert judged(C4(), "\n".join([GOOD] * 2)) == Removal(
         "few_sentences", "sentences: 2; min_sentences = 3"
     )
     assert rule(C4(), f"{THREE}\nA Lorem Ipsum text of ours.") == "lorem_ipsum"

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from stages.filtering.column import ColumnBound
-from stages.filtering.filter import Document, Gone
+from stages.filtering.filter import Document, Removal
 from stages.filtering.table import columns_for, filter_of
 
 
@@ -14,7 +14,7 @@ def judged(value: object, **settings: object) -> str | None:
     """Return the rule that a value breaks, or None."""
     config = ColumnBound.model_validate({"column": "score", **settings})
     verdict = filter_of(config).open(config)(Document(b"text", 4, values={"score": value}))
-    assert verdict is None or isinstance(verdict, Gone)
+    assert verdict is None or isinstance(verdict, Removal)
     return None if verdict is None else verdict.rule
 
 
@@ -56,7 +56,7 @@ def test_a_missing_value_is_kept_if_asked_for(value: object) -> None:
 def test_the_verdict_says_what_was_found() -> None:
     config = ColumnBound(column="score", min=0.5)
     verdict = filter_of(config).open(config)(Document(b"text", 4, values={"score": 0.25}))
-    assert verdict == Gone("below_min", "column 'score': 0.25; min = 0.5")
+    assert verdict == Removal("below_min", "column 'score': 0.25; min = 0.5")
     assert columns_for([config], "any") == ("score",)
 
 

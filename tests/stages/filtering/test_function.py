@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, DataError
-from stages.filtering.filter import Document, FilterConfig, Gone
+from stages.filtering.filter import Document, FilterConfig, Removal
 from stages.filtering.function import UserFunction
 from stages.filtering.table import filter_of
 
@@ -47,11 +47,11 @@ def asked(config: FilterConfig, text: str, **values: object) -> object:
 def test_the_answer_decides(module: str) -> None:
     config = resolved(f"{module}:keep")
     assert asked(config, "a") is None
-    assert asked(config, "b") == Gone("dropped", f"{module}:keep returned False")
-    assert asked(config, "c") == Gone("dropped", "it is a c")
+    assert asked(config, "b") == Removal("dropped", f"{module}:keep returned False")
+    assert asked(config, "c") == Removal("dropped", "it is a c")
     with_columns = resolved(f"{module}:keep", columns=["n", "m"])
     assert asked(with_columns, "x", n=3, other=4) is None
-    assert isinstance(asked(with_columns, "x", n=4), Gone)
+    assert isinstance(asked(with_columns, "x", n=4), Removal)
 
 
 @pytest.mark.parametrize(("text", "kind"), [("d", "NoneType"), ("e", "int")])

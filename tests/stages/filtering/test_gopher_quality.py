@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stages.filtering.filter import Gone
+from stages.filtering.filter import Removal
 from stages.filtering.gopher_quality import GopherQuality
 from stages.filtering.words import split_words
 from tests.campaign import examples
@@ -89,7 +89,7 @@ def test_each_rule_drops_what_is_past_its_bound_and_nothing_at_it(
 
 def test_punctuation_marks_are_words_without_a_letter() -> None:
     found = judged(one(min_alphabetic_words=0.8), "Yes, he did (I think).")
-    assert found == Gone(
+    assert found == Removal(
         "non_alphabetic_words", f"share with a letter: {5 / 9:.4g}; min_alphabetic_words = 0.8"
     )
 
@@ -98,10 +98,10 @@ def test_the_bounds_of_the_paper_are_the_defaults() -> None:
     sentence = "the cat and the dog sat on a large mat with care"
     assert len(split_words(sentence)) == 12
     assert rule(GopherQuality(), " ".join([sentence] * 5)) is None
-    assert judged(GopherQuality(), " ".join([sentence] * 4)) == Gone(
+    assert judged(GopherQuality(), " ".join([sentence] * 4)) == Removal(
         "too_few_words", "words: 48; min_words = 50"
     )
-    assert judged(GopherQuality(), "of the " * 25) == Gone(
+    assert judged(GopherQuality(), "of the " * 25) == Removal(
         "short_words", "characters a word: 2.5; min_mean_word_length = 3"
     )
 

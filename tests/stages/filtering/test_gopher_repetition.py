@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.cleaning.text import clean_text
-from stages.filtering.filter import Gone
+from stages.filtering.filter import Removal
 from stages.filtering.gopher_repetition import GopherRepetition
 from stages.filtering.words import split_words
 from tests.campaign import examples
@@ -187,4 +187,4 @@ def test_bounds_of_1_drop_nothing(text: str) -> None:
 
 def test_a_share_is_at_most_1_though_top_runs_overlap() -> None:
     verdict = judged(one(max_top=[0.5, 1, 1]), "!" * 1_000)
-    assert verdict == Gone("top_2", "share of characters: 1; max_top = 0.5")
+    assert verdict == Removal("top_2", "share of characters: 1; max_top = 0.5")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError, DataError
 from stages.filtering import language
-from stages.filtering.filter import Changed, Document, FilterConfig, Gone
+from stages.filtering.filter import Change, Document, FilterConfig, Removal
 from stages.filtering.language import Language, detector_here, load_detector
 from stages.filtering.table import filter_of
 from tests.conftest import bundled_lines
@@ -28,7 +28,7 @@ def resolved(**settings: object) -> FilterConfig:
     return filter_of(config).resolve(config, Path(), KEY)
 
 
-def asked(config: FilterConfig, text: str, name: str | None = None) -> Gone | Changed | None:
+def asked(config: FilterConfig, text: str, name: str | None = None) -> Removal | Change | None:
     """Return the verdict on a text whose record names a language, or none."""
     return filter_of(config).open(config)(Document(text.encode(), len(text), name))
 
@@ -37,7 +37,7 @@ def test_a_document_stays_if_its_language_is_named() -> None:
     config = resolved(languages=["en", "de"])
     assert asked(config, ENGLISH, "fr") is None
     verdict = asked(config, FRENCH, "en")
-    assert isinstance(verdict, Gone)
+    assert isinstance(verdict, Removal)
     assert verdict.rule == "other_language"
     assert verdict.detail.startswith("fr at ")
     assert verdict.detail.endswith("; languages = en, de")
@@ -45,14 +45,14 @@ def test_a_document_stays_if_its_language_is_named() -> None:
 
 def test_a_document_of_which_the_detector_is_not_sure_goes() -> None:
     verdict = asked(resolved(languages=["zxx"], min_confidence=0.9), "asdf qwer zxcv uiop hjkl")
-    assert isinstance(verdict, Gone)
+    assert isinstance(verdict, Removal)
     assert verdict.rule == "low_confidence"
     assert asked(resolved(languages=["zxx"], min_confidence=0.1), "asdf qwer zxcv uiop hjkl") is None
 
 
 def test_a_missing_language_is_filled_in_if_the_detector_is_sure() -> None:
     config = resolved(fill=True)
-    assert asked(config, FRENCH) == Changed(language="fr", counts={"filled": 1})
+    assert asked(config, FRENCH) == Change(language="fr", counts={"filled": 1})
     assert asked(config, FRENCH, "oc") is None, "what the record says stays"
     assert asked(resolved(fill=True, min_confidence=1.0), "asdf qwer zxcv uiop hjkl") is None
 
@@ -60,8 +60,8 @@ def test_a_missing_language_is_filled_in_if_the_detector_is_sure() -> None:
 def test_the_beginning_of_a_text_is_read() -> None:
     config = resolved(languages=["en"], characters=80)
     assert asked(config, ENGLISH[:80] + FRENCH * 50) is None
-    assert isinstance(asked(config, FRENCH[:80] + ENGLISH * 50), Gone)
-    assert isinstance(asked(resolved(languages=["en"], characters=20), "猫が座る" * 20), Gone)
+    assert isinstance(asked(config, FRENCH[:80] + ENGLISH * 50), Removal)
+    assert isinstance(asked(resolved(languages=["en"], characters=20), "猫が座る" * 20), Removal)
 
 
 def test_almost_every_bundled_text_has_the_language_that_its_record_names() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.filtering import pii_addresses, pii_emails, pii_phones
-from stages.filtering.filter import Changed, Gone
+from stages.filtering.filter import Change, Removal
 from stages.filtering.pii import FINDERS, DataKind, PersonalData, replaced
 from stages.filtering.table import filter_of
 from tests.campaign import examples
@@ -284,9 +284,9 @@ def test_texts_are_changed_or_documents_dropped() -> None:
     text = "Write to me@example.org or to you@example.org, from 8.8.8.8."
     verdict = judged(PersonalData(), text)
     left = b"Write to [EMAIL] or to [EMAIL], from [IP]."
-    assert verdict == Changed(left, counts={"email": 2, "ip": 1})
+    assert verdict == Change(left, counts={"email": 2, "ip": 1})
     dropped = judged(PersonalData(action="drop"), text)
-    assert dropped == Gone("email", "email: 2, ip: 1; none may be found", excerpt=left)
+    assert dropped == Removal("email", "email: 2, ip: 1; none may be found", excerpt=left)
     assert judged(PersonalData(action="drop"), "nothing") is None
 
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, DataError
-from stages.filtering.filter import Document, FilterConfig, Gone
+from stages.filtering.filter import Document, FilterConfig, Removal
 from stages.filtering.table import filter_of
 from stages.filtering.url import UrlLists
 from stages.filtering.url_lists import host_of, hosts_of_line
@@ -31,7 +31,7 @@ def resolved(folder: Path, **settings: object) -> FilterConfig:
 def rule(config: FilterConfig, address: object) -> str | None:
     """Return the rule that an address breaks, or None."""
     verdict = filter_of(config).open(config)(Document(b"text", 4, values={"url": address}))
-    assert verdict is None or isinstance(verdict, Gone)
+    assert verdict is None or isinstance(verdict, Removal)
     return None if verdict is None else verdict.rule
 
 

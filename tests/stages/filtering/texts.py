@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from stages.filtering.filter import Changed, Document, FilterConfig, Gone
+from stages.filtering.filter import Change, Document, FilterConfig, Removal
 from stages.filtering.table import filter_of
 
 _PIECES = st.sampled_from(
@@ -17,7 +17,7 @@ TEXTS = st.lists(_PIECES, min_size=1, max_size=60).map("".join).filter(lambda te
 """Never blank: the length filter has dropped what is."""
 
 
-def judged(config: FilterConfig, text: str) -> Gone | Changed | None:
+def judged(config: FilterConfig, text: str) -> Removal | Change | None:
     """Return what a filter says of a text."""
     return filter_of(config).open(config)(Document(text.encode(), len(text)))
 
@@ -25,4 +25,4 @@ def judged(config: FilterConfig, text: str) -> Gone | Changed | None:
 def rule(config: FilterConfig, text: str) -> str | None:
     """Return the rule that a text breaks, or None."""
     verdict = judged(config, text)
-    return verdict.rule if isinstance(verdict, Gone) else None
+    return verdict.rule if isinstance(verdict, Removal) else None

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from stages.loading.order import shuffled
+from stages.mixing.amounts import missed_total
 from stages.mixing.audit import CountedMix, add_classes, audit_mix
 from stages.mixing.audited import PackedClass
 from stages.mixing.classes import BINS, NO_WEIGHT, MixClass
 from stages.mixing.config import DatasetMix, SourceMix
-from stages.mixing.held import unheld_total
-from stages.mixing.later import LaterShare
+from stages.mixing.later_generations import LaterShare
 from stages.mixing.pools import DrawnSource
 from stages.mixing.windows import row_entries, sum_rows, sum_windows, window_positions
 
@@ -207,8 +207,8 @@ def test_the_total_is_held_within_a_document_and_half_a_percent(total: int, *, p
     assert [gate.passed for gate in audit.gates if "total_tokens" in gate.name] == [passes]
     before, none = audit_mix(replace(counted(total_tokens=total), largest=150, asked=None))
     assert none == []
-    assert len(list(unheld_total(before, "d"))) == (not passes)
-    assert list(unheld_total(audit, "d")) == []
+    assert len(list(missed_total(before, "d"))) == (not passes)
+    assert list(missed_total(audit, "d")) == []
 
 
 def test_tokens_that_packing_cuts_are_named_where_the_total_is_missed() -> None:

@@ -91,4 +91,4 @@ def test_what_is_drawn_when_it_is_read_and_what_is_written_say_how() -> None:
     for name, kind in KINDS.items():
         if isinstance(kind, Kind):
             written = bool(traits_of(read_objective({"kind": name})).written_for)
-            assert (kind.written if written else kind.draw) is not None, name
+            assert (kind.epoch_draws if written else kind.draw) is not None, name

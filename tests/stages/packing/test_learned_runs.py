@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.packing.layout import Layout, Strategy, shuffle_rows
-from stages.packing.sections import learned_runs, learned_sections
+from stages.packing.sections import learned_ranges, learned_sections
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged, ragged_of
 from tests.campaign import examples
@@ -38,7 +38,7 @@ def plainly(layout: Layout, sections: Ragged, learned: np.ndarray) -> list[list[
 def marked(layout: Layout, sections: Ragged, learned: np.ndarray) -> list[list[int]]:
     """Mark the runs that are found; none of them meets another."""
     flat = np.zeros(layout.num_rows * layout.row_length, np.int64)
-    for place, count in zip(*learned_runs(layout, sections, learned), strict=True):
+    for place, count in zip(*learned_ranges(layout, sections, learned), strict=True):
         assert count >= 0
         flat[place : place + count] += 1
     found: list[list[int]] = flat.reshape(layout.num_rows, layout.row_length).tolist()
@@ -73,6 +73,6 @@ def test_a_target_that_is_cut_has_a_loss_in_each_of_its_rows() -> None:
         doc_offset=np.array([0, 5, 0]),
     )
     sections = ragged_of([[3, 6], [2]])
-    places, counts = learned_runs(layout, sections, learned_sections(sections))
+    places, counts = learned_ranges(layout, sections, learned_sections(sections))
     assert places.tolist() == [3, 5, 6]
     assert counts.tolist() == [2, 1, 2]

@@ -35,7 +35,7 @@ def read(data: bytes, *, size: int = 1 << 20, max_bytes: int = 1 << 20) -> list[
     """Return what a CSV file gives."""
     stream = CSV.open(FIELDS, max_bytes)
     columns = ColumnsSeen(FIELDS)
-    return [stream.parse(piece, columns) for piece in stream.pieces(chunked(data, size))]
+    return [stream.parse(piece, columns) for piece in stream.lines(chunked(data, size))]
 
 
 def test_a_quoted_field_goes_over_delimiters_quotes_and_line_ends() -> None:
@@ -77,7 +77,7 @@ def test_a_record_is_as_long_as_it_is_without_its_line_feed(record: bytes, chunk
 
 def test_tabs_delimit_a_tsv() -> None:
     stream = TSV.open(FieldMapping(), 1 << 20)
-    (piece,) = stream.pieces([b"text\tid\na, b\t1\n"])
+    (piece,) = stream.lines([b"text\tid\na, b\t1\n"])
     assert stream.parse(piece, ColumnsSeen(FieldMapping())) == RawDocument(2, 8, "a, b", None, "und")
 
 
@@ -88,7 +88,7 @@ def test_a_source_may_declare_what_delimits_fields(reader: StreamReader, delimit
     rows = ["id;text", '1;"a; b, c"', "2;plain, text", ";;"]
     stream = reader.open(fields, 1 << 20)
     data = "\n".join(rows).replace(";", delimiter).encode()
-    found = [stream.parse(piece, ColumnsSeen(fields)) for piece in stream.pieces(chunked(data, 3))]
+    found = [stream.parse(piece, ColumnsSeen(fields)) for piece in stream.lines(chunked(data, 3))]
     drop = found.pop()
     assert isinstance(drop, Drop)
     assert (drop.reason, drop.detail) == (DropReason.BAD_RECORD, "3 fields, and the header has 2")
@@ -118,9 +118,7 @@ def test_a_line_of_delimiters_alone_is_a_record_of_empty_fields(
 ) -> None:
     stream, header = reader.open(FieldMapping(), 1 << 20), line.replace(line[:1], b"text" + line[:1], 1)
     lines = [header, b"a" + line, line, b" ", b"", b"b" + line]
-    found = [
-        stream.parse(one, ColumnsSeen(FieldMapping())) for one in stream.pieces([b"\n".join(lines)])
-    ]
+    found = [stream.parse(one, ColumnsSeen(FieldMapping())) for one in stream.lines([b"\n".join(lines)])]
     assert [one.text for one in found if isinstance(one, RawDocument)] == ["a", "", "b"]
 
 
@@ -194,7 +192,7 @@ def test_a_quote_that_is_left_open_is_no_document_with_what_follows_in_it() -> N
 
 def test_a_field_that_is_missing_everywhere_is_counted() -> None:
     stream, columns = CSV.open(FIELDS, 100), ColumnsSeen(FIELDS)
-    pieces = list(stream.pieces([b"text,id\na,1\nb,2\n"]))
+    pieces = list(stream.lines([b"text,id\na,1\nb,2\n"]))
     assert [type(stream.parse(piece, columns)) for piece in pieces] == [RawDocument, RawDocument]
     assert (columns.records, columns.absent["lang"], columns.there) == (2, 2, ["text", "id"])
 

@@ -33,7 +33,7 @@ def read(reader: StreamReader, data: bytes, encoding: str, *, size: int = 1 << 2
     """Return what a file in some encoding gives."""
     stream, columns = reader.open(FIELDS, 1 << 20), ColumnsSeen(FIELDS)
     chunks = transcoded(chunked(data, size), encoding)
-    return [stream.parse(piece, columns) for piece in stream.pieces(chunks)]
+    return [stream.parse(piece, columns) for piece in stream.lines(chunks)]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

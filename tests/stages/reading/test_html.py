@@ -21,7 +21,7 @@ def read(data: bytes, keep: HtmlText = HtmlText.MAIN) -> Record:
     """Return what an HTML file gives."""
     fields = FieldMapping(html_text=keep, language="en")
     stream = HTML.open(fields, 32 << 20)
-    (piece,) = stream.pieces([data[:7], data[7:]])
+    (piece,) = stream.lines([data[:7], data[7:]])
     return stream.parse(piece, ColumnsSeen(fields))
 
 

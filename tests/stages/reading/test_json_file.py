@@ -35,7 +35,7 @@ def chunked(data: bytes, size: int) -> list[bytes]:
 def read(data: bytes, *, size: int = 1 << 20, max_bytes: int = 1 << 20) -> list[Record]:
     """Return what a JSON file gives."""
     stream, columns = JSON.open(FIELDS, max_bytes), ColumnsSeen(FIELDS)
-    return [stream.parse(piece, columns) for piece in stream.pieces(chunked(data, size))]
+    return [stream.parse(piece, columns) for piece in stream.lines(chunked(data, size))]
 
 
 def texts(records: list[Record]) -> list[str | None]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.reading.slices import Slice, byte_slices, run_slices
+from stages.reading.slices import Slice, byte_slices, slices_of_blocks
 from tests.campaign import examples
 
 
@@ -31,7 +31,7 @@ def test_a_plain_file_is_cut_by_bytes(size: int, line_feeds: list[int], slices: 
     ],
 )
 def test_row_groups_are_joined_to_runs(pieces: list[tuple[int, int]], slices: list[Slice]) -> None:
-    assert run_slices(pieces, 100) == slices
+    assert slices_of_blocks(pieces, 100) == slices
 
 
 @settings(deadline=None, derandomize=True, max_examples=examples(100))
@@ -39,7 +39,7 @@ def test_row_groups_are_joined_to_runs(pieces: list[tuple[int, int]], slices: li
 def test_runs_cover_all_pieces_and_only_a_single_piece_passes_the_bound(
     pieces: list[tuple[int, int]],
 ) -> None:
-    slices = run_slices(pieces, 100)
+    slices = slices_of_blocks(pieces, 100)
     numbers = [number for part in slices for number in range(part.first, part.last)]
     assert numbers == list(range(len(pieces)))
     for part in slices:

@@ -48,7 +48,7 @@ class Writer:
 def read(data: bytes, *, size: int = 1 << 20, max_bytes: int = 1 << 20) -> list[Record]:
     """Return what a WARC file gives."""
     stream, columns = WARC.open(FIELDS, max_bytes), ColumnsSeen(FIELDS)
-    pieces = stream.pieces(chunked(data, size))
+    pieces = stream.lines(chunked(data, size))
     return [stream.parse(piece, columns) for piece in pieces if piece.noticed is None]
 
 
@@ -281,7 +281,7 @@ def test_what_the_crawler_cut_stays_and_is_counted() -> None:
     data = Writer().page(b"<p>ab", **{"Content-Length": "7"}).data
     data = data.replace(b"WARC-Type: response", b"WARC-Type: response\r\nWARC-Truncated: length")
     stream = WARC.open(FIELDS, 1 << 20)
-    found = [stream.parse(one, columns) for one in stream.pieces([data]) if one.noticed is None]
+    found = [stream.parse(one, columns) for one in stream.lines([data]) if one.noticed is None]
     assert text_of(found[0]) == "ab"
     assert columns.noticed == {"warc truncated:length": 1}
     packed = Writer().page(PACKED[:-4], **{"Content-Encoding": "gzip"}).data
@@ -370,7 +370,7 @@ def test_other_records_are_counted_by_type() -> None:
         "a b",
     ]
     data = b"".join(record_of(kind, b"x") for kind in kinds)
-    pieces = list(WARC.open(FIELDS, 1 << 20).pieces([data]))
+    pieces = list(WARC.open(FIELDS, 1 << 20).lines([data]))
     named = [
         "warcinfo",
         "request",
@@ -383,6 +383,6 @@ def test_other_records_are_counted_by_type() -> None:
     ]
     assert [piece.noticed for piece in pieces] == [f"warc record:{kind}" for kind in named]
     many = b"".join(record_of(f"kind{n}", b"x") for n in range(40))
-    assert len({piece.noticed for piece in WARC.open(FIELDS, 1 << 20).pieces([many])}) == 17
+    assert len({piece.noticed for piece in WARC.open(FIELDS, 1 << 20).lines([many])}) == 17
     without = record_of("x", b"<p>").replace(b"WARC-Type: x\r\n", b"")
     assert refused(read(without)[0], DropReason.BAD_RECORD) == "a record without WARC-Type"

@@ -30,7 +30,7 @@ def test_only_documents_count_as_cut_by_the_crawler() -> None:
     writer = Writer().page(b"<p>one").page(b"<p>gone", "404 Not Found")
     data = writer.data.replace(b"WARC-Type: response", b"WARC-Type: response\r\nWARC-Truncated: length")
     stream, columns = WARC.open(FIELDS, 1 << 20), ColumnsSeen(FIELDS)
-    found = [stream.parse(piece, columns) for piece in stream.pieces([data]) if piece.noticed is None]
+    found = [stream.parse(piece, columns) for piece in stream.lines([data]) if piece.noticed is None]
     assert [isinstance(one, RawDocument) for one in found] == [True, False]
     assert dict(columns.noticed) == {"warc truncated:length": 1}
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from stages.errors import ConfigError
-from stages.resize.chosen import TensorInfo, choose_tensors
+from stages.resize.tensors import TensorInfo, choose_tensors
 
 LLAMA = {
     "model.embed_tokens.weight": (320, 8),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stages.errors import DataError
-from stages.resize.new_rows import ARRAYS, Growth, Raw, Resized, from_floats, resized, to_floats
+from stages.resize.new_rows import ARRAYS, Growth, NewTensor, Raw, from_floats, resized, to_floats
 from stages.resize.row_method import RowMethod
 
 OLD, ROWS, AFTER, CHANNELS = 50, 52, 64, 24
@@ -26,7 +26,7 @@ def stored(dtype: str, *, seed: int = 0, rows: int = ROWS, scale: float = 1.0) -
     return from_floats(numbers, dtype)
 
 
-def made(dtype: str, method: RowMethod, *, seed: int = 5, stream: int = 0) -> tuple[Raw, Resized]:
+def made(dtype: str, method: RowMethod, *, seed: int = 5, stream: int = 0) -> tuple[Raw, NewTensor]:
     """Return rows before, and what they become."""
     before = stored(dtype)
     return before, resized(
@@ -34,7 +34,7 @@ def made(dtype: str, method: RowMethod, *, seed: int = 5, stream: int = 0) -> tu
     )
 
 
-def whole(before: Raw, changed: Resized) -> Raw:
+def whole(before: Raw, changed: NewTensor) -> Raw:
     """Return all rows after."""
     return np.concatenate(list(changed.blocks(before)))
 
@@ -87,7 +87,7 @@ def test_pieces_are_the_mean_of_the_ids_that_write_them_each_as_often_as_it_stan
     before, changed = made("F64", RowMethod.PIECES)
     after = to_floats(whole(before, changed), "F64")
     mean = np.delete(to_floats(before, "F64")[:OLD], 7, axis=0).mean(axis=0)
-    for number, written in zip(growth().new.tolist(), growth().written, strict=True):
+    for number, written in zip(growth().new.tolist(), growth().old_ids, strict=True):
         expected = to_floats(before[written], "F64").mean(axis=0) if len(written) else mean
         assert np.allclose(after[number], expected, rtol=0, atol=1e-15)
     assert np.allclose(after[57:], mean, rtol=0, atol=1e-15)

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from stages.errors import FormatError
-from stages.resize.new_rows import Resized, TensorFile
+from stages.resize.new_rows import NewTensor, TensorFile
 from stages.resize.safetensors_file import SafetensorsFile
 from stages.resize.torch_file import TorchFile
 
@@ -33,10 +33,10 @@ def state(dtype: torch.dtype = torch.float32) -> dict[str, torch.Tensor]:
     }
 
 
-def grown(file: TensorFile, name: str) -> Resized:
+def grown(file: TensorFile, name: str) -> NewTensor:
     """Return a tensor of 6 rows with 2 more, and another row 4."""
     before = file.rows(name)
-    return Resized(8, np.array([4, 6, 7]), np.stack([before[0], before[1], before[2]]))
+    return NewTensor(8, np.array([4, 6, 7]), np.stack([before[0], before[1], before[2]]))
 
 
 def written(file: TensorFile, names: list[str]) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from stages.errors import FormatError
 from stages.tokenizer.framing import FrameIds
 from stages.tokenizer.post_processor import framing_offer
-from stages.tokenizer.roles import Described, SpecialPieces, find_roles
+from stages.tokenizer.roles import SpecialPieces, TokenizerDescription, find_roles
 
 LLAMA = {"<s>": 1, "</s>": 2}
 BERT = {"[CLS]": 3, "[SEP]": 4}
@@ -19,7 +19,9 @@ def offer(
     marks: dict[str, int], frame: FrameIds | None = None, declared: dict[str, int] | None = None
 ) -> str | None:
     """Return the offer of a file."""
-    found = Described(9, marks, marks, frozenset(marks.values()), declared or {}, lambda: frame)
+    found = TokenizerDescription(
+        9, marks, marks, frozenset(marks.values()), declared or {}, lambda: frame
+    )
     return framing_offer(found, find_roles(found, SpecialPieces(), name="x"))
 
 
@@ -65,6 +67,6 @@ def test_one_piece_for_both_ends_and_a_frame_of_several_ids_give_no_wrong_offer(
     def several() -> FrameIds | None:
         raise FormatError("several ids on a side")
 
-    found = Described(9, LLAMA, LLAMA, frozenset({1, 2}), {}, several)
+    found = TokenizerDescription(9, LLAMA, LLAMA, frozenset({1, 2}), {}, several)
     said = framing_offer(found, find_roles(found, SpecialPieces(), name="x"))
     assert said == 'its models expect <s> before each text: set framing.begin = "bos"'

@@ -22,7 +22,7 @@ def found(old: bytes, new: bytes) -> NewIds:
 
 def spelled(old: bytes, ids: NewIds) -> list[bytes]:
     pieces = open_model(model_file(old, "old")).piece_bytes()
-    return [b"".join(pieces[number] for number in written) for written in ids.written]
+    return [b"".join(pieces[number] for number in written) for written in ids.old_ids]
 
 
 def test_new_pieces_of_a_sentencepiece_model_are_written_in_old_ids() -> None:
@@ -37,7 +37,7 @@ def test_new_pieces_of_a_sentencepiece_model_are_written_in_old_ids() -> None:
 
 def test_control_symbols_are_in_no_text_so_they_are_not_written() -> None:
     ids = found(data_of("llama-model"), extended_model("<turn>", kind=3))
-    assert [len(written) for written in ids.written] == [0]
+    assert [len(written) for written in ids.old_ids] == [0]
 
 
 def test_new_pieces_of_a_byte_level_file_are_written_even_if_they_cut_characters() -> None:
@@ -45,7 +45,7 @@ def test_new_pieces_of_a_byte_level_file_are_written_even_if_they_cut_characters
     a, b, c = "\u00e7", "\u012e", "\u00ab"  # how bytes e7 8c ab are written
     ids = found(old, extended_gpt2(("z", "q"), (a, b), (a + b, c)))
     assert spelled(old, ids) == [b"zq", b"\xe7\x8c", "\u732b".encode(), b""]
-    assert [len(written) for written in ids.written] == [2, 2, 3, 0]
+    assert [len(written) for written in ids.old_ids] == [2, 2, 3, 0]
 
 
 @pytest.mark.parametrize("name", FILES)

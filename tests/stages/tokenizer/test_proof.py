@@ -15,7 +15,7 @@ from stages.tokenizer.coverage import BLOCKS, characters_of
 from stages.tokenizer.existing import existing_tokenizer
 from stages.tokenizer.proof import CHECKS, ROUND_TRIP, ProofResult, coverage, prove, untouched
 from stages.tokenizer.stress import SPECIAL_PIECES, random_strings, stress_texts
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
+from stages.tokenizer.texts import JoinedTexts, TextIds, joined_ids, joined_texts
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file
 from tests.stages.tokenizer.test_existing import controls, tokenizer_of
 
@@ -69,7 +69,7 @@ class LosesNewlines(BrokenTokenizer):
 class LosesTails(BrokenTokenizer):
     """Leaves out what stands behind the 1,000th id of a text, also by its library."""
 
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return other ids than it should."""
         return joined_ids(
             [ids[:1_000] for ids in super().encode_texts(texts, dtype=dtype).parts()], dtype
@@ -83,7 +83,7 @@ class LosesTails(BrokenTokenizer):
 class CutsElsewhere(BrokenTokenizer):
     """Encodes the two halves of a long text by themselves."""
 
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return other ids than it should."""
         encode = super().encode_texts
         halves = [(text[: len(text) // 2], text[len(text) // 2 :]) for text in texts.strings()]
@@ -94,7 +94,7 @@ class CutsElsewhere(BrokenTokenizer):
 class RemembersOthers(BrokenTokenizer):
     """Gives the first of many texts an id more."""
 
-    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> TextIds:
         """Return other ids than it should."""
         first, *rest = super().encode_texts(texts, dtype=dtype).parts()
         return joined_ids([np.append(first, first[-1:]) if len(rest) > 7 else first, *rest], dtype)

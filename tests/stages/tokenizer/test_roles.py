@@ -11,15 +11,15 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError
 from stages.tokenizer.existing import describe
-from stages.tokenizer.roles import Described, Roles, SpecialPieces, find_roles, require_roles
+from stages.tokenizer.roles import Roles, SpecialPieces, TokenizerDescription, find_roles, require_roles
 from stages.tokenizer.special import special_ids
 from tests.stages.tokenizer.existing_files import EXTRA, FILES, data_of, kind_of_file
 
 
-def described(marks: dict[str, int], **declared: int) -> Described:
+def described(marks: dict[str, int], **declared: int) -> TokenizerDescription:
     """Return a vocabulary of ten letters behind some marks, which the file keeps from text."""
     letters = {letter: 20 + number for number, letter in enumerate("abcdefghij")}
-    return Described(30, marks | letters, marks, frozenset(marks.values()), declared)
+    return TokenizerDescription(30, marks | letters, marks, frozenset(marks.values()), declared)
 
 
 def found(marks: dict[str, int], declared: dict[str, int] | None = None, **special: Any) -> Roles:
@@ -57,7 +57,7 @@ def test_the_run_file_counts_more_than_the_file_and_the_file_more_than_a_piece()
 
 def test_a_piece_that_the_file_keeps_from_text_counts_more_than_one_that_it_only_marks() -> None:
     marks = {"<eos>": 1, "<bos>": 2, "<s>": 4, "</s>": 5}  # as Gemma's: the last two are HTML's
-    gemma = Described(9, marks, marks, frozenset({1, 2}), {})
+    gemma = TokenizerDescription(9, marks, marks, frozenset({1, 2}), {})
     roles = find_roles(gemma, SpecialPieces(), name="x")
     assert (roles.ids, roles.unsure) == ({"bos": 2, "eos": 1}, {})
 
@@ -77,7 +77,7 @@ def test_the_ends_of_documents_of_other_families_are_known(bos: str, eos: str) -
 
 
 def test_pieces_of_text_are_taken_only_if_the_run_file_says_so() -> None:
-    texts = Described(9, {"</s>": 3, "<mask>": 4}, {}, frozenset(), {})
+    texts = TokenizerDescription(9, {"</s>": 3, "<mask>": 4}, {}, frozenset(), {})
     assert find_roles(texts, SpecialPieces(), name="x").ids == {}
     assert find_roles(texts, SpecialPieces(mask="<mask>"), name="x").ids == {"mask": 4}
 

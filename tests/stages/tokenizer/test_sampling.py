@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ByteSize
 
 from stages.tokenizer.sampling import (
-    MAX_PIECE_BYTES,
+    MAX_PART_BYTES,
     SamplingConfig,
     balanced_targets,
-    cut_pieces,
-    sample_pieces,
+    cut_parts,
+    sample_parts,
 )
 from stages.tokenizer.special import FIRST_CONTROL, control_symbols, num_reserved, special_ids
 from tests.campaign import examples
@@ -89,13 +89,13 @@ def test_targets_do_not_depend_on_the_order_of_languages() -> None:
     ],
 )
 def test_pieces_are_as_written_out(text: str, pieces: list[str]) -> None:
-    assert list(cut_pieces(text, max_bytes=7)) == pieces
+    assert list(cut_parts(text, max_bytes=7)) == pieces
 
 
 @QUICK
 @given(st.text(max_size=60) | PIECES, st.integers(4, 20))
 def test_pieces_join_to_the_text_and_are_short_enough(text: str, max_bytes: int) -> None:
-    pieces = list(cut_pieces(text, max_bytes=max_bytes))
+    pieces = list(cut_parts(text, max_bytes=max_bytes))
     assert "".join(pieces) == text
     assert all(0 < len(piece.encode()) <= max_bytes for piece in pieces)
     for piece, following in pairwise(pieces):
@@ -106,19 +106,19 @@ def test_pieces_join_to_the_text_and_are_short_enough(text: str, max_bytes: int)
 
 def test_pieces_stay_below_the_trainers_limit() -> None:
     text = "long line " * 2_000 + "\n" + "x" * 10_000
-    sizes = [len(piece.encode()) for piece in cut_pieces(text)]
-    assert max(sizes) == MAX_PIECE_BYTES < 4_192
+    sizes = [len(piece.encode()) for piece in cut_parts(text)]
+    assert max(sizes) == MAX_PART_BYTES < 4_192
     assert sum(sizes) == len(text)
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 10), Fraction(1), Fraction(9, 4)])
 def test_pieces_are_taken_at_their_rate(rate: Fraction) -> None:
     text = "".join(f"{number:07}" + "x" * 4_088 + "\n" for number in range(4))
-    assert len(list(cut_pieces(text))) == 4
+    assert len(list(cut_parts(text))) == 4
     copies = [
         count
         for document in range(1_000)
-        for _, count in sample_pieces(text, document.to_bytes(16, "big"), rate=rate, seed=7)
+        for _, count in sample_parts(text, document.to_bytes(16, "big"), rate=rate, seed=7)
     ]
     fraction = float(rate % 1)
     deviation = (4_000 * fraction * (1 - fraction)) ** 0.5
@@ -129,7 +129,7 @@ def test_pieces_are_taken_at_their_rate(rate: Fraction) -> None:
 def test_a_sample_is_a_function_of_seed_id_and_text() -> None:
     text = "".join(f"{number:07}" + "x" * 4_088 + "\n" for number in range(40))
     samples = [
-        tuple(sample_pieces(text, identity, rate=Fraction(1, 2), seed=seed))
+        tuple(sample_parts(text, identity, rate=Fraction(1, 2), seed=seed))
         for identity, seed in ((b"a" * 16, 7), (b"a" * 16, 7), (b"b" * 16, 7), (b"a" * 16, 8))
     ]
     assert samples[0] == samples[1]
@@ -139,7 +139,7 @@ def test_a_sample_is_a_function_of_seed_id_and_text() -> None:
 def test_a_larger_rate_only_adds() -> None:
     text = "".join(f"{number:07}" + "x" * 4_088 + "\n" for number in range(100))
     samples = [
-        dict(sample_pieces(text, b"a" * 16, rate=Fraction(tenths, 10), seed=7)) for tenths in range(25)
+        dict(sample_parts(text, b"a" * 16, rate=Fraction(tenths, 10), seed=7)) for tenths in range(25)
     ]
     assert len(samples[0]) == 0
     assert len(samples[-1]) == 100

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stages.pieces import Pieces
-from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, SAME, PieceBytes, Stored, compare_texts
+from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, SAME, PieceBytes, StoredIds, compare_texts
 from stages.tokenizer.texts import joined_ids, joined_texts
 
 PIECES = Pieces([b"", b"a", b"b", b"ab", "\u732b".encode(), b"\xe7", b"\x8c", b"\xab"])
@@ -17,7 +17,7 @@ def verdict(ids: list[int], *, text: str = TEXT, again: list[int] | None = None)
     texts = joined_texts([b"a", text.encode(), b"b"])
     every = np.array([1, *ids, 2, 0, 0], np.int32)
     ends = np.array([1, 1 + len(ids), 2 + len(ids)])
-    stored = Stored(every, np.concatenate([[0], ends[:-1]]), ends)
+    stored = StoredIds(every, np.concatenate([[0], ends[:-1]]), ends)
     encoded = joined_ids([np.array(part) for part in ([1], again or IDS, [2])], np.dtype(np.int32))
     spelling = PieceBytes(PIECES.data, PIECES.begins, PIECES.sizes)
     before, found, after = compare_texts(stored, texts, encoded, spelling).tolist()
@@ -52,7 +52,7 @@ def test_ids_that_spell_another_text_are_found(ids: list[int]) -> None:
 
 def test_an_id_past_the_last_is_no_piece_though_the_memory_behind_would_spell_the_text() -> None:
     texts, ids = joined_texts([b"a"]), np.array([7], np.int32)
-    stored = Stored(ids, np.array([0]), np.array([1]))
+    stored = StoredIds(ids, np.array([0]), np.array([1]))
     encoded = joined_ids([ids], np.dtype(np.int32))
     begins, sizes = np.zeros(8, PIECES.begins.dtype), np.ones(8, PIECES.sizes.dtype)
     found = [

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
-from stages.tokenizer.splitting.automaton import Splits, begin_text, next_piece
+from stages.tokenizer.splitting.automaton import Splits, begin_text, next_pre_token
 from stages.tokenizer.splitting.characters import kinds_of
 from stages.tokenizer.splitting.pattern import Characters
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
@@ -104,7 +104,7 @@ def pieces_of(text: str, splits: Splits) -> list[str]:
     end = len(text.encode())
     begin_text(0, end, splits)
     while place < end:
-        begin, place = place, next_piece(place, data, splits)
+        begin, place = place, next_pre_token(place, data, splits)
         found.append(data[begin:place].tobytes().decode())
     return found
 

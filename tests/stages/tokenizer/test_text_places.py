@@ -18,7 +18,7 @@ from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenize
 from stages.tokenizer.huggingface_content import placed
 from stages.tokenizer.markup import MarkupEncoder, Sections
 from stages.tokenizer.roles import SpecialPieces, find_roles
-from stages.tokenizer.texts import EVERY, Before, TextPlace
+from stages.tokenizer.texts import EVERY, PrecedingText, TextPlace
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file, model_of, texts
 
 META = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
@@ -203,10 +203,10 @@ def test_between_special_pieces_a_section_is_as_the_library_has_it(name: str, te
 
 def test_files_of_older_versions_say_otherwise_where_a_space_is_put() -> None:
     written = file_of("metaspace-legacy")[0].decode()
-    assert placed(written, TextPlace(Before.SPECIAL)) == written
-    assert placed(written, TextPlace(Before.TEXT)) != written
+    assert placed(written, TextPlace(PrecedingText.SPECIAL)) == written
+    assert placed(written, TextPlace(PrecedingText.TEXT)) != written
     never = changed(written.encode(), pre_tokenizer={**LEGACY, "add_prefix_space": False}).decode()
-    assert placed(never, TextPlace(Before.TEXT)) == never
+    assert placed(never, TextPlace(PrecedingText.TEXT)) == never
 
 
 def test_a_piece_that_a_content_spells_out_is_text() -> None:
@@ -229,7 +229,9 @@ def test_the_same_markup_has_other_ids_at_another_place() -> None:
 def test_a_section_alone_begins_as_a_text() -> None:
     _, encoder = marked("metaspace-first")
     for alone, said in ((True, b"<|x|> the"), (False, b"<|x|>the")):
-        sections = Sections(["<|x|>", "the"], np.array([True, False]), alone=np.array([False, alone]))
+        sections = Sections(
+            ["<|x|>", "the"], np.array([True, False]), by_itself=np.array([False, alone])
+        )
         assert encoder.spell(np.array(encoded(encoder, sections))).tobytes() == said
 
 

@@ -25,7 +25,7 @@ from stages.reading.records import FieldMapping, RawDocument
 from stages.tokenizer import encode
 from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.normalization import Normalization
-from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, cut_pieces
+from stages.tokenizer.sampling import MAX_PART_BYTES, SPACE_SYMBOL, cut_parts
 from stages.tokenizer.special import num_reserved, special_ids
 from stages.tokenizer.train import TrainConfig, train_model, training_memory
 from tests.campaign import examples
@@ -125,7 +125,7 @@ def place(
 ) -> Path:
     """Return the file of a model trained on a quarter of them."""
     model, rule = kind
-    sample = [(piece, 1) for text in texts[::4] for piece in cut_pieces(text)]
+    sample = [(piece, 1) for text in texts[::4] for piece in cut_parts(text)]
     config = config_of(model, normalization=rule, vocab_size=VOCAB, character_coverage=0.98)
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
     path.write_bytes(train_model(sample, config))
@@ -292,8 +292,8 @@ def pieces_of(model: bytes, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_piece_of_the_most_bytes_is_learned_from(model: str, tmp_path: Path) -> None:
-    (piece,) = cut_pieces("zq" * (MAX_PIECE_BYTES // 2))
-    assert len(piece.encode()) == MAX_PIECE_BYTES
+    (piece,) = cut_parts("zq" * (MAX_PART_BYTES // 2))
+    assert len(piece.encode()) == MAX_PART_BYTES
     characters = "".join(sorted({*"".join(text for text, _ in SMALL)} - {" "}))
     trained = train_model([*SMALL, (piece, 1)], config_of(model), characters=characters)
     learned = pieces_of(trained, tmp_path)

@@ -7,7 +7,7 @@ import pytest
 import sentencepiece
 
 from stages.tokenizer.coverage import CharacterCounts, required_characters
-from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_pieces
+from stages.tokenizer.sampling import MAX_PART_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_parts
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
 from stages.tokenizer.sentencepiece_training import sentencepiece_parts, train_sentencepiece
 from stages.tokenizer.train import TRAINERS, TrainConfig, train_model
@@ -20,7 +20,7 @@ SAMPLE = [
     (WORDS * 4, 2),
     (f"{UNKNOWN_SYMBOL}zqzq zqzq{UNKNOWN_SYMBOL * 3}", 40),
     (f"{SPACE_SYMBOL}\n", 3),
-    (next(cut_pieces("vx vx\n  " * 999)), 9),
+    (next(cut_parts("vx vx\n  " * 999)), 9),
     ("\0\t\ufeff\ufffd\u2028\u200d\uffff <unk></s> " + UNITS, 2),
     (UNITS, 1),
 ]
@@ -58,7 +58,7 @@ def test_the_library_skips_nothing(
     log = capfd.readouterr().err
     assert f"Loaded all {len(taught)} sentences" in log
     assert "kipped" not in log
-    assert max(len(text.encode()) for text in taught) <= MAX_PIECE_BYTES
+    assert max(len(text.encode()) for text in taught) <= MAX_PART_BYTES
     learned = [text.decode() for text in SentencePieceModel(data).texts]
     assert any("zq" in text for text in learned)
     assert any("vx" in text for text in learned)

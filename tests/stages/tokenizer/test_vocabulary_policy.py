@@ -21,7 +21,7 @@ from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.sentencepiece_file import describe_sentencepiece
 from stages.tokenizer.special import num_reserved, special_pieces
 from stages.tokenizer.train import TrainConfig, train_model
-from stages.tokenizer.vocabulary_policy import UNITS, spelled_runs, with_units
+from stages.tokenizer.vocabulary_policy import UNITS, spelled_spaces, with_units
 from tests.stages.tokenizer.existing_files import texts
 
 CODE = """\
@@ -151,7 +151,7 @@ def test_pieces_are_those_of_a_model_in_which_runs_are_characters() -> None:
     for _ in range(300):
         text = "".join(rng.choice([*lines, *"\n:)]1 "], 9))
         pieces = oracle.encode(with_units(text), out_type=str)
-        assert final.encode(text, out_type=str) == [spelled_runs(piece) for piece in pieces]
+        assert final.encode(text, out_type=str) == [spelled_spaces(piece) for piece in pieces]
         seen += any(len(piece) > 1 and set(piece) & set(UNITS) for piece in pieces)
     assert seen > 100, "pieces were learned over runs"
 
@@ -159,7 +159,7 @@ def test_pieces_are_those_of_a_model_in_which_runs_are_characters() -> None:
 def test_runs_become_characters_and_spaces_again() -> None:
     sixteen, five = UNITS[14], UNITS[3]
     assert with_units(f"a {five}b" + " " * 21 + "c" + " " * 17) == f"a b{sixteen}{five}c{sixteen} "
-    assert spelled_runs(f"\n{sixteen}{five}x") == "\n" + SPACE_SYMBOL * 21 + "x"
+    assert spelled_spaces(f"\n{sixteen}{five}x") == "\n" + SPACE_SYMBOL * 21 + "x"
 
 
 def test_symbols_of_the_user_are_one_token_wherever_they_are_written() -> None:

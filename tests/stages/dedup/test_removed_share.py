@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.dedup.thinning import removed_share
+from stages.dedup.removed_share import removed_share
 from tests.campaign import FULL, some_of
 
 SIZES: dict[str, NDArray[np.int64]] = {

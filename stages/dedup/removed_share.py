@@ -1,4 +1,4 @@
-"""Thinning: from the duplicates in a sample, what share of all documents are duplicates.
+"""Removed share: from the duplicates in a sample, what share of all documents are duplicates.
 
     all documents      A A A A  B B  C  D  E  F        4 of 10 go: 10 documents, 6 different ones
     a share p of them  A     A  B       D              1 of 4 goes

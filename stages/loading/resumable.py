@@ -1,10 +1,10 @@
-"""What all walks have in common: a place, which moves behind each batch that was given.
+"""Batches that can be resumed: a place, which moves behind each batch that was given.
 
-    Walk      a place that workers follow, a loop that ends if something else moves it
+    ResumableBatches        a place that workers follow, a loop that ends if something else moves it
       Batches     over one RowSource, epoch after epoch
       Sequence    over several, one after the other, each for as long as its stage lasts
 
-`walk[n]` is a function of the current place and of n; iterating asks for `walk[0]` and moves on.
+`batches[n]` is a function of the current place and of n; iterating asks for `batches[0]` and moves on.
 """
 
 import copy
@@ -15,11 +15,11 @@ from stages.errors import ConfigError
 from stages.loading.dataset import Batch
 from stages.loading.shared_number import SharedNumber
 
-WalkState = dict[str, int | str]
-"""Where a walk stands, as plain JSON."""
+BatchesState = dict[str, int | str]
+"""The place of an iteration, as plain JSON."""
 
 
-class Walk(Sequence[Batch], ABC):
+class ResumableBatches(Sequence[Batch], ABC):
     """Batches of one rank from a place on; `torch_loader.Loader` takes any."""
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class Walk(Sequence[Batch], ABC):
         return self.__dict__ | {"_stands": copy.copy(self._stands)}
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield the batches that are left; the walk stands behind each batch that was given.
+        """Yield the batches that are left; the place is behind each batch that was given.
 
-        Moving the walk (`set_epoch`, `load_state_dict`, `advance`), or starting a second loop, ends the
+        Moving the place (`set_epoch`, `load_state_dict`, `advance`), or starting a second loop, ends the
         current iteration.
         """
         self._loop = loop = self._loop + 1
@@ -58,7 +58,7 @@ class Walk(Sequence[Batch], ABC):
     @property
     @abstractmethod
     def current_pass(self) -> int:
-        """The number of the current pass, from 0: passes that are over since the walk was made."""
+        """The number of the current pass, from 0: passes that are over since these batches were made."""
 
     @property
     @abstractmethod
@@ -78,7 +78,7 @@ class Walk(Sequence[Batch], ABC):
         """Move ahead by some batches of every rank."""
 
     @abstractmethod
-    def state_dict(self, steps: int = 0) -> WalkState:
+    def state_dict(self, steps: int = 0) -> BatchesState:
         """Return the state to continue from, here or so many batches ahead, as plain JSON."""
 
     @abstractmethod

@@ -37,7 +37,7 @@ from stages.mixing.pools import (
 
 
 @dataclass(frozen=True)
-class Later:
+class LaterGeneration:
     """What a later generation of a dataset comes after."""
 
     earlier: Mapping[str, int] = field(default_factory=dict)
@@ -73,13 +73,13 @@ class _Bounds:
         return min(self.most, max(self.least, self.share * total))
 
 
-def keeps(mix: DatasetMix, later: Later | None) -> bool:
+def keeps_earlier(mix: DatasetMix, later: LaterGeneration | None) -> bool:
     """Say whether a generation keeps each new document of its sources with a share."""
     shares = any(one.share for one in mix.sources.values())
     return later is not None and mix.later == "keep" and shares
 
 
-def there_alone(classes: Sequence[ClassTokens], mix: DatasetMix) -> DatasetMix:
+def without_empty(classes: Sequence[ClassTokens], mix: DatasetMix) -> DatasetMix:
     """Return a mix that takes nothing of the sources without a token; shares stay as they are."""
     there = tokens_by_source(classes)
     return mix.model_copy(
@@ -92,7 +92,9 @@ def there_alone(classes: Sequence[ClassTokens], mix: DatasetMix) -> DatasetMix:
     )
 
 
-def later_pools(classes: Sequence[ClassTokens], mix: DatasetMix, later: Later) -> dict[str, Pool]:
+def later_pools(
+    classes: Sequence[ClassTokens], mix: DatasetMix, later: LaterGeneration
+) -> dict[str, Pool]:
     """Return the pools of the sources with a share in a generation that keeps their documents.
 
     Args:
@@ -110,7 +112,7 @@ def later_pools(classes: Sequence[ClassTokens], mix: DatasetMix, later: Later) -
     return found
 
 
-def _tokens_of(there: Mapping[str, int], mix: DatasetMix, later: Later) -> dict[str, Fraction]:
+def _tokens_of(there: Mapping[str, int], mix: DatasetMix, later: LaterGeneration) -> dict[str, Fraction]:
     """Return the tokens that this generation takes of each source with a share."""
     bounds = {"": _filling(there, mix, later)}
     for name in mix.sources:
@@ -128,7 +130,7 @@ def _tokens_of(there: Mapping[str, int], mix: DatasetMix, later: Later) -> dict[
     return {name: one.at(total) - later.earlier.get(name, 0) for name, one in bounds.items() if name}
 
 
-def _filling(there: Mapping[str, int], mix: DatasetMix, later: Later) -> _Bounds:
+def _filling(there: Mapping[str, int], mix: DatasetMix, later: LaterGeneration) -> _Bounds:
     """Return the bounds of all sources with epochs together: what they have is given."""
     epochs = epochs_asked(mix)
     given = sum((there.get(name, 0) * times for name, times in epochs.items()), Fraction(0))
@@ -149,12 +151,12 @@ def _total(bounds: Sequence[_Bounds]) -> Fraction:
     for end in (*ends, None):
         if end is not None and end <= total:
             continue
-        held = sum((one.at(total) for one in bounds), Fraction(0))
-        if held == total:
+        bound = sum((one.at(total) for one in bounds), Fraction(0))
+        if bound == total:
             return total
         free = [one for one in shared if one.least <= one.share * total < one.most]
         slope = sum((one.share for one in free), Fraction(0))
-        meets = None if slope >= 1 else total + (held - total) / (1 - slope)
+        meets = None if slope >= 1 else total + (bound - total) / (1 - slope)
         if meets is not None and (end is None or meets <= end):
             return meets
         assert end is not None, "beyond the last end nothing grows, so the line is level and T meets it"

@@ -1,4 +1,4 @@
-"""Written whole: a folder, or a file, is made beside its place, and is there only when it is whole.
+"""Atomic write: a folder, or a file, is made beside its place, and is there only when it is whole.
 
     TO.partial    what is being written, held by one process
     TO            the same, renamed when the last of it is on the disk
@@ -26,7 +26,7 @@ def partial_of(to: Path) -> Path:
 
 
 @contextmanager
-def written_whole(
+def atomic_write(
     to: Path, *, option: str | None = None, names: Collection[str] | None = None
 ) -> Iterator[Path]:
     """Yield the place beside a target; it gets the target's name when the work inside has ended.

@@ -40,7 +40,7 @@ def other_total(total: int, sources: Sequence[AuditedSource], bound: float) -> I
         )
 
 
-def held_gates(audit: MixAudit) -> Iterator[MixGate]:
+def amount_gates(audit: MixAudit) -> Iterator[MixGate]:
     """Yield how far the rows are off the epochs of each source and off the total, with the bounds."""
     for one in audit.sources:
         if one.tokens_off is not None:
@@ -60,7 +60,7 @@ def held_gates(audit: MixAudit) -> Iterator[MixGate]:
         )
 
 
-def unheld_total(audit: MixAudit, dataset: str) -> Iterator[str]:
+def missed_total(audit: MixAudit, dataset: str) -> Iterator[str]:
     """Yield a warning if rows of an earlier version miss `total_tokens`; today that is a finding."""
     if audit.total_held or audit.total_asked is None or audit.total_bound is None:
         return

@@ -1,4 +1,4 @@
-"""Compared: signatures and shingles of texts as they are compared, after normalisation.
+"""Compared texts: signatures and shingles of texts as they are compared, after normalisation.
 
     text -> what is compared of it, a part at a time -> hashes of shingles, a block at a time
 
@@ -70,17 +70,17 @@ def compared_winnowed(text: NDArray[np.uint8], config: ShingleConfig) -> NDArray
 
 def distinct_of(blocks: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     """Return the distinct hashes of some blocks, ascending; repeats are not held for long."""
-    held, count, known = np.empty(_ROOM, np.uint64), 0, 0
+    room, count, known = np.empty(_ROOM, np.uint64), 0, 0
     for block in blocks:
-        if count + len(block) > len(held) and count >= 2 * known:
-            count = known = _distinct(held[:count])
-        if count + len(block) > len(held):
+        if count + len(block) > len(room) and count >= 2 * known:
+            count = known = _distinct(room[:count])
+        if count + len(block) > len(room):
             more, of = _GROWTH
-            held.resize(max(len(held) * more // of, count + len(block)), refcheck=False)
-        held[count : count + len(block)] = block
+            room.resize(max(len(room) * more // of, count + len(block)), refcheck=False)
+        room[count : count + len(block)] = block
         count += len(block)
-    count = _distinct(held[:count])
-    return held[:count] if 2 * count > len(held) else held[:count].copy()
+    count = _distinct(room[:count])
+    return room[:count] if 2 * count > len(room) else room[:count].copy()
 
 
 def _distinct(hashes: NDArray[np.uint64]) -> int:
@@ -104,15 +104,15 @@ def _compared(
 
 def _selected(blocks: Iterable[NDArray[np.uint64]]) -> Iterator[NDArray[np.uint64]]:
     """Yield what `winnowed` selects of the hashes of some blocks together."""
-    held = np.empty(0, np.uint64)
+    carried = np.empty(0, np.uint64)
     """The last hashes of what was: a window of them begins in the next block."""
     whole = False
     for block in blocks:
-        hashes = np.concatenate([held, block])
+        hashes = np.concatenate([carried, block])
         if len(hashes) < WINDOW:
-            held = hashes
+            carried = hashes
             continue
         yield winnowed(hashes)
-        held, whole = hashes[len(hashes) - WINDOW + 1 :], True
+        carried, whole = hashes[len(hashes) - WINDOW + 1 :], True
     if not whole:
-        yield winnowed(held)
+        yield winnowed(carried)

@@ -41,7 +41,7 @@ class WeightedPool:
 
 
 @dataclass(frozen=True)
-class Separated:
+class SeparatedPool:
     """The pool of sources with epochs, in parts that do not touch each other."""
 
     plain: tuple[ClassCounts, ...]
@@ -63,8 +63,8 @@ def weighted_sources(classes: Sequence[ClassTokens], mix: DatasetMix) -> list[st
     for one in classes:
         if one.counts and one.key.source in taken:
             levels.setdefault(one.key.source, set()).add(one.key.level)
-    alone = len(levels) == 1
-    return [] if alone else sorted(name for name, found in levels.items() if len(found) > 1)
+    one_level = len(levels) == 1
+    return [] if one_level else sorted(name for name, found in levels.items() if len(found) > 1)
 
 
 def without_levels(counts: Sequence[ClassCounts]) -> list[ClassCounts]:
@@ -93,7 +93,7 @@ def tokens_of(counts: Sequence[ClassCounts]) -> list[ClassTokens]:
 
 def separated(
     counts: Sequence[ClassCounts], mix: DatasetMix, weighted: Sequence[str], target: Fraction
-) -> Separated:
+) -> SeparatedPool:
     """Return the parts of the pool of sources with epochs.
 
     Args:
@@ -114,7 +114,7 @@ def separated(
         own = tuple(one for one in counts if one.key.source == name)
         parts.append(WeightedPool(own, _within(own, mix, pool, targets[name])))
     kept = tuple(one for one in counts if one.key.source not in weighted)
-    return Separated(tuple(plain), pool, kept, tuple(parts))
+    return SeparatedPool(tuple(plain), pool, kept, tuple(parts))
 
 
 def _within(own: Sequence[ClassCounts], mix: DatasetMix, plain: Pool, target: Fraction) -> Pool:

@@ -1,4 +1,4 @@
-"""Compared: the fields of records by which documents are duplicates, or outrank others.
+"""Compared fields: the fields of records by which documents are duplicates, or outrank others.
 
     ingest/UNIT/keys.npy       (N, K, 2) uint64: digests of the values of each field, zeros for none
     ingest/UNIT/ranking.npy    (N,) float64: what each document ranks by, NaN for nothing
@@ -91,7 +91,7 @@ class ComparedFiles:
     """The files of a unit, on their way."""
 
     columns: ComparedColumns
-    held: dict[str, int]
+    counts: dict[str, int]
     """Documents that have a value, by field."""
     keys: _Append | None = None
     ranks: _Append | None = None
@@ -104,13 +104,13 @@ class ComparedFiles:
             self.keys(keys)
             there = keys.any(axis=2).sum(axis=0).tolist()
             for column, count in zip(self.columns.values, there, strict=True):
-                self.held[column] += count
+                self.counts[column] += count
         if self.ranks is not None and self.columns.rank is not None:
             ranks = np.array([one.rank for one in documents], np.float64)
             self.ranks(ranks)
             ranked = int(np.count_nonzero(~np.isnan(ranks)))
             if self.columns.rank not in self.columns.values:
-                self.held[self.columns.rank] += ranked
+                self.counts[self.columns.rank] += ranked
 
 
 @contextmanager

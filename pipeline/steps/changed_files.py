@@ -20,7 +20,7 @@ _FILES = 1 << 10
 
 
 @dataclass(frozen=True)
-class HeldFiles:
+class FilesToCheck:
     """Some committed files."""
 
     files: Mapping[str, FileDigest]
@@ -28,7 +28,9 @@ class HeldFiles:
     """Of the earlier run that they are of; None is this run."""
 
 
-def held_files(files: Mapping[str, FileDigest], *, folder: Path | None = None) -> Iterator[HeldFiles]:
+def files_to_check(
+    files: Mapping[str, FileDigest], *, folder: Path | None = None
+) -> Iterator[FilesToCheck]:
     """Yield files in parts, one for each task."""
     part: dict[str, FileDigest] = {}
     size = 0
@@ -36,25 +38,25 @@ def held_files(files: Mapping[str, FileDigest], *, folder: Path | None = None) -
         part[key] = digest
         size += digest.bytes
         if size >= _BYTES or len(part) >= _FILES:
-            yield HeldFiles(part, folder)
+            yield FilesToCheck(part, folder)
             part, size = {}, 0
     if part:
-        yield HeldFiles(part, folder)
+        yield FilesToCheck(part, folder)
 
 
-class HeldRecord(Config):
+class ChangedFilesRecord(Config):
     """What a comparison found."""
 
     changed: dict[str, str]
     """Files that are not what was committed, each with what was found instead."""
 
 
-def compare_files(workspace: Workspace, work: HeldFiles) -> HeldRecord:
+def compare_files(workspace: Workspace, work: FilesToCheck) -> ChangedFilesRecord:
     """Return the files that are not what was committed, each with what was found instead."""
     if work.folder is not None:
         workspace = replace(workspace, root=work.folder)
     changed = {key: _fault(workspace, key, digest) for key, digest in work.files.items()}
-    return HeldRecord(changed={key: fault for key, fault in changed.items() if fault})
+    return ChangedFilesRecord(changed={key: fault for key, fault in changed.items() if fault})
 
 
 def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:

@@ -1,15 +1,15 @@
 """Dedup: which documents go, in seven phases over committed units.
 
-    digests   runs of units (.equal)     -> the digests of each, cut into pieces of their range
-    exact     pieces (.equal)            -> repeats of a text, each with the best-ranked of it
-    keys      runs of units              -> the band keys of each without repeats, cut into pieces
-    bands     bands x pieces             -> candidates, without writing out a pair
-    shingles  runs of units (.hashing)   -> the shingles of each candidate
-    pairs     runs of units (.pairs)     -> candidate pairs verified by exact Jaccard
+    digests   groups of units (.equal)     -> the digests of each, cut into partitions of their range
+    exact     partitions (.equal)            -> repeats of a text, each with the best-ranked of it
+    keys      groups of units            -> the band keys of each without repeats, cut into partitions
+    bands     bands x partitions         -> candidates, without writing out a pair
+    shingles  groups of units (.hashing)   -> the shingles of each candidate
+    pairs     groups of units (.pairs)     -> candidate pairs verified by exact Jaccard
     resolve   once (.resolve)            -> who goes and for whom, keep masks, evidence
 
-This module holds keys and bands. A piece reads one contiguous range of every run's file, block by
-block. The number of pieces follows from the number of documents alone, so nothing here depends on
+This module holds keys and bands. A partition reads one contiguous range of every group's file, block by
+block. The number of partitions follows from the number of documents alone, so nothing here depends on
 memory or on workers.
 """
 
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.edges import ranks_of
 from pipeline.steps.dedup.equal import WITHIN, compared_documents
-from pipeline.steps.dedup.method import PieceWork, RunWork
-from pipeline.steps.dedup.runs import BLOCK_KEYS, by_piece
+from pipeline.steps.dedup.method import GroupWork, PartitionWork
+from pipeline.steps.dedup.unit_groups import BLOCK_KEYS, by_partition
 from pipeline.steps.records import UnitRecord
 from stages.dedup.buckets import BucketFiller, KeyBlock, RankedBuckets, SharedKeys, shared_keys
 from stages.dedup.keys import salted
@@ -33,27 +33,27 @@ from stages.dedup.lsh import band_keys
 from stages.dedup.survivors import Ranks
 from stages.store.arrays import array_writer, open_array, write_array
 
-KeysOfRun = tuple[int, NDArray[np.uint64], NDArray[np.uint32]]
-"""The number of the first document of a run, keys of it, (K,), and their documents, from 0."""
+KeysOfGroup = tuple[int, NDArray[np.uint64], NDArray[np.uint32]]
+"""The number of the first document of a group, keys of it, (K,), and their documents, from 0."""
 
 
 class CandidatesRecord(UnitRecord):
-    """What was found in a piece of a band."""
+    """What was found in a partition of a band."""
 
     members: int
     comparisons: int
 
 
-class SignedRun:
-    """The band keys of all documents of a run of units, computed from their signatures.
+class SignedGroup:
+    """The band keys of all documents of a group of units, computed from their signatures.
 
     Args:
         workspace: where they are.
-        work: the run.
+        work: the group.
     """
 
-    def __init__(self, workspace: Workspace, work: RunWork) -> None:
-        units, rules = work.run.units, work.corpus.rules
+    def __init__(self, workspace: Workspace, work: GroupWork) -> None:
+        units, rules = work.group.units, work.corpus.rules
         self.bands, self._rows = work.corpus.shape
         self._signatures = [open_array(workspace.path(unit.signatures), dtype="<u4") for unit in units]
         self._salts = [unit.source if rules.get(unit.source) == WITHIN else None for unit in units]
@@ -65,24 +65,24 @@ class SignedRun:
         return np.concatenate([_band_keys(part[lanes], salt) for part, salt in parts])
 
 
-def keys_key(run: int) -> str:
-    """Return the folder of a run's band keys by piece."""
-    return f"dedup/keys/{run:05d}"
+def keys_key(group: int) -> str:
+    """Return the folder of a group's band keys by partition."""
+    return f"dedup/keys/{group:05d}"
 
 
-def band_key(band: int, piece: int) -> str:
-    """Return the folder of a band's candidates in one piece."""
-    return f"dedup/bands/{band:03d}-{piece:05d}"
+def band_key(band: int, partition: int) -> str:
+    """Return the folder of a band's candidates in one partition."""
+    return f"dedup/bands/{band:03d}-{partition:05d}"
 
 
-def cut_keys(workspace: Workspace, work: RunWork) -> UnitRecord:
-    """Order a run's band keys by piece, repeats left out: they are decided with their first.
+def cut_keys(workspace: Workspace, work: GroupWork) -> UnitRecord:
+    """Order a group's band keys by partition, repeats left out: they are decided with their first.
 
-    keys (B, M), documents (B, M) and where each piece begins in each band, ptr (B, P + 1).
+    keys (B, M), documents (B, M) and where each partition begins in each band, ptr (B, P + 1).
     """
     documents = compared_documents(workspace, work)
-    signed = SignedRun(workspace, work)
-    folder = workspace.create(keys_key(work.run.number))
+    signed = SignedGroup(workspace, work)
+    folder = workspace.create(keys_key(work.group.number))
     pointers = []
     with (
         array_writer(folder / "keys.npy", dtype="<u8", shape=documents.shape) as append_keys,
@@ -90,7 +90,7 @@ def cut_keys(workspace: Workspace, work: RunWork) -> UnitRecord:
     ):
         for band in range(signed.bands):
             keys = signed.keys(band)[documents]
-            order, ptr = by_piece(keys, work.corpus.pieces)
+            order, ptr = by_partition(keys, work.corpus.partitions)
             append_keys(keys[order][None])
             append_documents(documents[order].astype("<u4")[None])
             pointers.append(ptr)
@@ -98,19 +98,22 @@ def cut_keys(workspace: Workspace, work: RunWork) -> UnitRecord:
     return UnitRecord()
 
 
-def find_candidates(workspace: Workspace, piece: PieceWork) -> CandidatesRecord:
-    """Find the candidates of one band among the documents whose key lies in one piece."""
-    parts = list(_parts(workspace, piece))
-    room = min(piece.corpus.keys, sum(len(keys) for _, keys, _ in parts))
-    folder, most = band_key(piece.part, piece.number), piece.corpus.settings.minhash.max_candidates
-    return fill_buckets(workspace, piece, folder, parts, max_candidates=most, room=room)
+def find_candidates(workspace: Workspace, partition: PartitionWork) -> CandidatesRecord:
+    """Find the candidates of one band among the documents whose key lies in one partition."""
+    parts = list(_parts(workspace, partition))
+    room = min(partition.corpus.keys, sum(len(keys) for _, keys, _ in parts))
+    folder, most = (
+        band_key(partition.part, partition.number),
+        partition.corpus.settings.minhash.max_candidates,
+    )
+    return fill_buckets(workspace, partition, folder, parts, max_candidates=most, room=room)
 
 
 def fill_buckets(
     workspace: Workspace,
-    piece: PieceWork,
+    partition: PartitionWork,
     folder: str,
-    parts: Sequence[KeysOfRun],
+    parts: Sequence[KeysOfGroup],
     *,
     max_candidates: int,
     room: int | None = None,
@@ -119,9 +122,9 @@ def fill_buckets(
 
     Args:
         workspace: where ranks are.
-        piece: of keys.
+        partition: of keys.
         folder: key of what is written.
-        parts: of each run the number of its first document, its keys in the piece, and their documents.
+        parts: of each group its first document's number, its keys in the partition, their documents.
         max_candidates: of a document.
         room: keys that are counted; None if nothing is known of them.
     """
@@ -133,33 +136,33 @@ def fill_buckets(
                 yield keys[block], documents[block] + np.int64(first)
 
     shared = shared_keys(blocks()) if room is None else shared_keys(blocks(), room=room)
-    buckets = Buckets(shared, max_candidates, piece.corpus.earlier)
-    ranks = ranks_of(workspace, piece.corpus.ranked)
+    buckets = Buckets(shared, max_candidates, partition.corpus.earlier)
+    ranks = ranks_of(workspace, partition.corpus.ranked)
     return write_buckets(workspace.create(folder), buckets, blocks, ranks)
 
 
-def read_keys(workspace: Workspace, run: int) -> NDArray[np.uint64]:
-    """Return the band keys of a run, mapped: (B, M), or (K,) of an earlier run."""
-    keys: NDArray[np.uint64] = _open(workspace.path(keys_key(run)) / "keys.npy")
+def read_keys(workspace: Workspace, group: int) -> NDArray[np.uint64]:
+    """Return the band keys of a group, mapped: (B, M), or (K,) of an earlier run."""
+    keys: NDArray[np.uint64] = _open(workspace.path(keys_key(group)) / "keys.npy")
     return keys
 
 
-def _parts(workspace: Workspace, piece: PieceWork) -> Iterator[KeysOfRun]:
-    """Yield of each run the number of its first document, its keys in the piece, and their documents.
+def _parts(workspace: Workspace, partition: PartitionWork) -> Iterator[KeysOfGroup]:
+    """Yield of each group its first document's number, its keys in the partition, and their documents.
 
     The arrays are mapped, each once: opening files is what costs most in a very large corpus.
     """
-    for run, first in enumerate(piece.corpus.firsts):
-        folder = workspace.path(keys_key(run))
+    for group, first in enumerate(partition.corpus.firsts):
+        folder = workspace.path(keys_key(group))
         ptr = _open(folder / "ptr.npy")
-        low, high = ptr[piece.part, piece.number : piece.number + 2].tolist()
+        low, high = ptr[partition.part, partition.number : partition.number + 2].tolist()
         if low == high:
             continue
         count = int(ptr[-1, -1])
         shape: tuple[int, ...] = (count,)
         begin = 0
-        if first >= piece.corpus.earlier:  # of each band as many
-            shape, begin = (len(ptr), count), piece.part * count
+        if first >= partition.corpus.earlier:  # of each band as many
+            shape, begin = (len(ptr), count), partition.part * count
         keys: Any = open_array(folder / "keys.npy", shape=shape, dtype="<u8").reshape(-1)
         documents: Any = open_array(folder / "documents.npy", shape=shape, dtype="<u4").reshape(-1)
         yield first, keys[begin + low : begin + high], documents[begin + low : begin + high]
@@ -167,7 +170,7 @@ def _parts(workspace: Workspace, piece: PieceWork) -> Iterator[KeysOfRun]:
 
 @dataclass(frozen=True)
 class Buckets:
-    """What decides the buckets of a piece."""
+    """What decides the buckets of a partition."""
 
     shared: SharedKeys
     max_candidates: int
@@ -178,12 +181,12 @@ class Buckets:
 def write_buckets(
     folder: Path, buckets: Buckets, blocks: Callable[[], Iterator[KeyBlock]], ranks: Ranks
 ) -> CandidatesRecord:
-    """Write the members of all buckets of a piece, and their best-ranked documents.
+    """Write the members of all buckets of a partition, and their best-ranked documents.
 
     Args:
         folder: for members.npy, (M, 3), and heads.npy, (H,); with earlier runs also for earlier.npy,
             (E,): their documents that a new one is compared with.
-        buckets: of the piece.
+        buckets: of the partition.
         blocks: gives keys and documents, ascending by document, from the start.
         ranks: of all documents.
     """

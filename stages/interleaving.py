@@ -13,7 +13,7 @@ Of a stretch of n places, kind number d (the most frequent is 0) has n w / W ite
 item, of which kind d gets at most 1 / (d - i), because none of the kinds i + 1 .. d has fewer. So of six
 kinds none is off by 3.3 items, of thirty none by five.
 
-Axes: G groups that are dealt apart, K kinds, P parts of a kind, N items.
+Axes: G groups that are interleaved apart, K kinds, P parts of a kind, N items.
 """
 
 import math
@@ -35,7 +35,7 @@ _HALF = 21
 _LOW = (1 << _HALF) - 1
 
 
-class Deals:
+class Interleaving:
     """Groups of items of some kinds, each group in an order of its own.
 
     Args:
@@ -44,12 +44,12 @@ class Deals:
 
     def __init__(self, counts: NDArray[np.int64]) -> None:
         order = np.argsort(-counts, axis=1, kind="stable")  # equal counts as the kinds come
-        self._kinds = np.ascontiguousarray(order.T, np.int32)  # by depth: what is dealt there, (K, G)
+        self._kinds = np.ascontiguousarray(order.T, np.int32)  # by depth: which kind is there, (K, G)
         self._depths = np.argsort(order, axis=1).astype(np.int32)
         left = np.take_along_axis(counts, order, 1)[:, ::-1].cumsum(axis=1)[:, ::-1]
         assert left.max(initial=0) < MAX_ITEMS, left.max()
         nothing = np.zeros((1, len(counts)), np.int64)
-        self._left = np.vstack([left.T, nothing])  # by depth: items of what is dealt from there on
+        self._left = np.vstack([left.T, nothing])  # by depth: items of all kinds from there on
 
     def items(
         self, groups: NDArray[np.int64], places: NDArray[np.int64]
@@ -94,7 +94,7 @@ class Deals:
         return found
 
 
-class Spreads:
+class SpreadParts:
     """Groups of items of some parts, each group in an order in which neighbours in rank lie far apart.
 
     counts 2, 5, 1 of parts 0, 1, 2     ranks 0 1 | 2 | 3 4 5 6 7     of parts 0, 2, 1
@@ -166,8 +166,8 @@ def _quotients(number: int, size: int) -> int:
     return total
 
 
-class NestedDeals:
-    """Groups dealt by kind, and the items of each kind spread by part: a class is a kind and a part.
+class NestedInterleaving:
+    """Groups interleaved by kind, the items of each kind spread by part: a class is a kind and a part.
 
     Class c is part c mod P of kind c // P.
 
@@ -177,8 +177,8 @@ class NestedDeals:
 
     def __init__(self, counts: NDArray[np.int64]) -> None:
         groups, self._num_kinds, self._num_parts = counts.shape
-        self._kinds = Deals(counts.sum(axis=2))
-        self._parts = Spreads(counts.reshape(groups * self._num_kinds, self._num_parts))
+        self._kinds = Interleaving(counts.sum(axis=2))
+        self._parts = SpreadParts(counts.reshape(groups * self._num_kinds, self._num_parts))
 
     def items(
         self, groups: NDArray[np.int64], places: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Runs, partitions and blocks: how work on all documents is cut, so that small parts cost little.
+"""Groups, partitions and blocks: how work on all documents is cut, so that small parts cost little.
 
 Partitions: how many keys each range of a band or of digests has, noted before the first is cut.
 """
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
-from stages.dedup.lsh import piece_of
+from stages.dedup.lsh import partition_of
 
-RUN_BYTES = 64 << 20
-"""Text of the units of a run, at least."""
-MAX_RUNS = 2_048
-"""Of a larger corpus the runs are larger: a run is compared with each run before it."""
+GROUP_BYTES = 64 << 20
+"""Text of the units of a group, at least."""
+MAX_GROUPS = 2_048
+"""Of a larger corpus the groups are larger: a group is compared with each group before it."""
 
 
 @dataclass(frozen=True)
-class UnitRun:
-    """A run of units."""
+class UnitGroup:
+    """A group of units."""
 
     number: int
     units: tuple[Unit, ...]
@@ -44,10 +44,10 @@ class UnitRun:
         return self.units[-1].last
 
 
-def unit_runs(units: Sequence[Unit]) -> list[UnitRun]:
-    """Cut the units into runs of some text, `MAX_RUNS` or a few more: a function of the corpus alone."""
-    most = max(RUN_BYTES, sum(unit.text_bytes for unit in units) // MAX_RUNS)
-    return [UnitRun(number, run) for number, run in enumerate(_cut(units, most))]
+def unit_groups(units: Sequence[Unit]) -> list[UnitGroup]:
+    """Cut the units into groups of some text, about `MAX_GROUPS`: a function of the corpus alone."""
+    most = max(GROUP_BYTES, sum(unit.text_bytes for unit in units) // MAX_GROUPS)
+    return [UnitGroup(number, units_of_group) for number, units_of_group in enumerate(_cut(units, most))]
 
 
 def _cut(units: Sequence[Unit], most: int) -> Iterator[tuple[Unit, ...]]:
@@ -75,36 +75,38 @@ def note_partitions(_: Workspace, keys: int) -> PartitionsRecord:
 
 
 BLOCK_KEYS = 1 << 20
-"""Keys or digests that a piece reads at a time."""
+"""Keys or digests that a partition reads at a time."""
 
 _Value = TypeVar("_Value", bound=np.generic)
 
 
-def by_piece(keys: NDArray[np.uint64], pieces: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the order of keys by piece, stable, and where each piece begins: (N,), (P + 1,)."""
-    if pieces == 1:
+def by_partition(
+    keys: NDArray[np.uint64], partitions: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the order of keys by partition, stable, and where each partition begins: (N,), (P + 1,)."""
+    if partitions == 1:
         return np.arange(len(keys)), np.array([0, len(keys)])
-    piece = piece_of(keys, pieces=pieces)
-    counts = np.bincount(piece, minlength=pieces)
-    return np.argsort(piece, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+    partition = partition_of(keys, partitions=partitions)
+    counts = np.bincount(partition, minlength=partitions)
+    return np.argsort(partition, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
 
 
 def in_blocks(
     parts: Iterator[tuple[NDArray[_Value], NDArray[np.int64]]],
 ) -> Iterator[tuple[NDArray[_Value], NDArray[np.int64]]]:
     """Join small parts and cut large ones, so that blocks hold `BLOCK_KEYS` at the most."""
-    held: list[tuple[NDArray[_Value], NDArray[np.int64]]] = []
+    buffer: list[tuple[NDArray[_Value], NDArray[np.int64]]] = []
     size = 0
     for values, documents in parts:
         for start in range(0, len(documents), BLOCK_KEYS):
             block = slice(start, start + BLOCK_KEYS)
             if size + len(documents[block]) > BLOCK_KEYS:
-                yield _joined(held)
-                held, size = [], 0
-            held.append((values[block], documents[block]))
+                yield _joined(buffer)
+                buffer, size = [], 0
+            buffer.append((values[block], documents[block]))
             size += len(documents[block])
-    if held:
-        yield _joined(held)
+    if buffer:
+        yield _joined(buffer)
 
 
 def _joined(

@@ -28,7 +28,7 @@ _ONE, _EIGHT, _LAST_BIT = np.uint64(1), np.uint64(8), np.uint64(63)
 _ALL, _NOTHING, _LOW = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(0xFF)
 
 
-class Remembered(NamedTuple):
+class WordCache(NamedTuple):
     """Words with their ids, in S slots; S is a power of two."""
 
     slots: NDArray[np.uint64]
@@ -46,23 +46,23 @@ class WordKey(NamedTuple):
     size: int
 
 
-def remembered(slots: int) -> Remembered:
+def remembered(slots: int) -> WordCache:
     """Return room for words, empty."""
     room = np.zeros((slots, _SLOT), np.uint64)
-    return Remembered(room, room.view(np.int32))
+    return WordCache(room, room.view(np.int32))
 
 
 @lean_kernel
-def key_of(words: NDArray[np.uint64], begin: int, size: int) -> WordKey:
+def key_of(data: NDArray[np.uint64], begin: int, size: int) -> WordKey:
     """Return the key of a word of at most `MOST_BYTES`."""
-    one = _load(words, begin, size)
-    two = _load(words, begin + _WORD, size - _WORD)
-    three = _load(words, begin + 2 * _WORD, size - 2 * _WORD)
+    one = _load(data, begin, size)
+    two = _load(data, begin + _WORD, size - _WORD)
+    three = _load(data, begin + 2 * _WORD, size - 2 * _WORD)
     return WordKey(one, two, three, size)
 
 
 @lean_kernel
-def word_slot(key: WordKey, known: Remembered) -> tuple[np.uint64, bool]:
+def word_slot(key: WordKey, known: WordCache) -> tuple[np.uint64, bool]:
     """Return the slot of a word, and whether it is there; if not, the one to put it in."""
     slots = known.slots
     bits = (key.one ^ np.uint64(key.size)) * GOLDEN
@@ -80,7 +80,7 @@ def word_slot(key: WordKey, known: Remembered) -> tuple[np.uint64, bool]:
 
 
 @lean_kernel
-def recall(slot: np.uint64, known: Remembered, filled: int, ids: NDArray[np.integer]) -> int:
+def recall(slot: np.uint64, known: WordCache, filled: int, ids: NDArray[np.integer]) -> int:
     """Write the ids of a remembered word behind those that are filled in; return how many are, then."""
     for number in range(np.int64(known.slots[slot, 3] & _LOW)):
         ids[filled] = known.ids[slot, _FIRST_ID + number]
@@ -90,7 +90,7 @@ def recall(slot: np.uint64, known: Remembered, filled: int, ids: NDArray[np.inte
 
 @lean_kernel
 def remember(
-    slot: np.uint64, key: WordKey, known: Remembered, begin: int, end: int, ids: NDArray[np.integer]
+    slot: np.uint64, key: WordKey, known: WordCache, begin: int, end: int, ids: NDArray[np.integer]
 ) -> None:
     """Keep a word whose ids stand from one place to another, unless they are too many."""
     if end - begin > _MOST_IDS:
@@ -102,12 +102,12 @@ def remember(
 
 
 @lean_kernel
-def _load(words: NDArray[np.uint64], place: int, count: int) -> np.uint64:
+def _load(data: NDArray[np.uint64], place: int, count: int) -> np.uint64:
     """Return up to eight bytes from a place on, as one number; 0 if there are none."""
     if count <= 0:
         return _NOTHING
     shift = np.uint64(place & 7) * _EIGHT
-    bits = words[place >> 3] >> shift | words[(place >> 3) + 1] << _ONE << (_LAST_BIT - shift)
+    bits = data[place >> 3] >> shift | data[(place >> 3) + 1] << _ONE << (_LAST_BIT - shift)
     if count >= _WORD:
         return np.uint64(bits)
     return np.uint64(bits & (_ALL >> (np.uint64(_WORD - count) * _EIGHT)))

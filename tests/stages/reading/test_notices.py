@@ -2,7 +2,7 @@
 
 import pytest
 
-from stages.reading.noticed import LOOKS_QUOTED, NOTICES, notice_of, notice_warnings, said_of_notice
+from stages.reading.notices import LOOKS_QUOTED, NOTICES, notice_of, notice_warnings, said_of_notice
 
 
 @pytest.mark.parametrize("notice", NOTICES, ids=lambda notice: notice.name)

@@ -1,4 +1,4 @@
-"""Noticed: what a reader meets that is no drop and that people should know, counted beside the ledger.
+"""Notices: what a reader meets that is no drop and that people should know, counted beside the ledger.
 
 A reader counts it in `ColumnsSeen.noticed` under a name of `NOTICES`. The counts of each source stand in
 the report, and those that may mean that something is wrong are warnings.

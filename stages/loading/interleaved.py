@@ -1,10 +1,10 @@
-"""The order of an epoch of rows that are dealt by source: every stretch of it has the sources' shares.
+"""The order of an epoch of rows interleaved by source: every stretch of it has the sources' shares.
 
-    position of the epoch -> class, number n      the deal of all rows: a class is a source and how full
+    position of the epoch -> class, number n      the order of all rows: a class is a source and how full
                                                   its rows are
     n -> n' among the rows of the class           a permutation of its own in each epoch
     n' -> shard, number there                     a class has the rows of shard 0, then of shard 1, ...
-    shard, class, number -> row of the file       the deal of the shard
+    shard, class, number -> row of the file       the order of the shard
 
 All of it is arithmetic on the numbers of rows that the manifest has, so any rank computes any position
 alone. A class's permutation is `order.shuffled` with a seed of the class: XXH3-64 of the source's name
@@ -19,12 +19,12 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stages.deal import LEVELS, NestedDeals
+from stages.interleaving import LEVELS, NestedInterleaving
 from stages.loading.order import EpochOrder, Permutations
 from stages.store.manifest import Manifest
 
 
-class DealtRows:
+class InterleavedRows:
     """The rows of shards, by source and how full they are.
 
     Args:
@@ -38,8 +38,8 @@ class DealtRows:
             for source, name in enumerate(self.sources):
                 if name in shard:
                     counts[number, source] = shard[name]
-        self.of_all = NestedDeals(counts.sum(axis=0, keepdims=True))
-        self.of_shards = NestedDeals(counts)
+        self.of_all = NestedInterleaving(counts.sum(axis=0, keepdims=True))
+        self.of_shards = NestedInterleaving(counts)
         self.first_rows: NDArray[np.int64] = np.cumsum([0, *counts.sum(axis=(1, 2))])
         """(G + 1,) the number of each shard's first row, and of all rows."""
         of_classes = counts.reshape(len(shards), -1)
@@ -57,33 +57,33 @@ class DealtRows:
         return places % (len(self.first_rows) - 1), rows - self._begins[places]
 
 
-def dealt_rows(manifests: Sequence[Manifest]) -> DealtRows | None:
-    """Return the rows of all shards of some manifests; None unless those of each are dealt."""
+def interleaved_rows(manifests: Sequence[Manifest]) -> InterleavedRows | None:
+    """Return the rows of all shards of some manifests; None unless those of each are interleaved."""
     if any(manifest.interleave != "exact" for manifest in manifests):
         return None
-    return DealtRows([shard.source_rows or {} for one in manifests for shard in one.shards])
+    return InterleavedRows([shard.source_rows or {} for one in manifests for shard in one.shards])
 
 
-class DealtOrder(EpochOrder):
-    """The rows of one epoch by position, in which they are dealt.
+class InterleavedOrder(EpochOrder):
+    """The rows of one epoch by position, in which they are interleaved.
 
     Args:
-        dealt: the rows.
+        rows: the rows.
         seed: the run's seed.
         epoch: the pass over the data.
     """
 
-    def __init__(self, dealt: DealtRows, *, seed: int, epoch: int) -> None:
-        super().__init__(int(dealt.first_rows[-1]), seed=seed, epoch=epoch)
-        self._dealt = dealt
-        seeds = [class_seed(name, part, seed=seed) for name in dealt.sources for part in range(LEVELS)]
-        self._permutations = Permutations(dealt.sizes.tolist(), seeds=seeds, epoch=epoch)
+    def __init__(self, rows: InterleavedRows, *, seed: int, epoch: int) -> None:
+        super().__init__(int(rows.first_rows[-1]), seed=seed, epoch=epoch)
+        self._rows = rows
+        seeds = [class_seed(name, part, seed=seed) for name in rows.sources for part in range(LEVELS)]
+        self._permutations = Permutations(rows.sizes.tolist(), seeds=seeds, epoch=epoch)
 
     def _shuffled(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        dealt = self._dealt
-        classes, numbers = dealt.of_all.items(np.zeros_like(positions), positions)
-        shards, numbers = dealt.lying(classes, self._permutations.rows(classes, numbers))
-        return dealt.first_rows[shards] + dealt.of_shards.places(shards, classes, numbers)
+        rows = self._rows
+        classes, numbers = rows.of_all.items(np.zeros_like(positions), positions)
+        shards, numbers = rows.lying(classes, self._permutations.rows(classes, numbers))
+        return rows.first_rows[shards] + rows.of_shards.places(shards, classes, numbers)
 
 
 def class_seed(source: str, level: int, *, seed: int) -> int:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stages.deal import MAX_ITEMS, Deals, NestedDeals, Spreads
+from stages.interleaving import MAX_ITEMS, Interleaving, NestedInterleaving, SpreadParts
 
 GROUPS = st.integers(1, 6).flatmap(
     lambda kinds: st.lists(
@@ -34,7 +34,7 @@ def everywhere(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
 def order_of(counts: list[int]) -> NDArray[np.int64]:
     """Return the kind at each place of one group."""
     groups, places = everywhere(np.array([counts]))
-    return Deals(np.array([counts])).items(groups, places)[0]
+    return Interleaving(np.array([counts])).items(groups, places)[0]
 
 
 def dealt_plainly(counts: list[int], place: int) -> tuple[int, int]:
@@ -61,12 +61,12 @@ def step_of(size: int) -> int:
 
 
 def test_it_is_golden() -> None:
-    deals = Deals(np.array([[4, 2, 1]]))
+    deals = Interleaving(np.array([[4, 2, 1]]))
     kinds, numbers = deals.items(np.zeros(7, np.int64), np.arange(7))
     assert kinds.tolist() == [2, 0, 1, 0, 1, 0, 0]
     assert numbers.tolist() == [0, 0, 0, 1, 1, 2, 3]
     assert order_of([3, 3, 0, 1]).tolist() == [3, 1, 0, 1, 0, 1, 0]
-    parts, numbers = Spreads(np.array([[2, 5, 1]])).items(np.zeros(8, np.int64), np.arange(8))
+    parts, numbers = SpreadParts(np.array([[2, 5, 1]])).items(np.zeros(8, np.int64), np.arange(8))
     assert parts.tolist() == [0, 1, 2, 1, 1, 0, 1, 1]
     assert numbers.tolist() == [0, 2, 0, 4, 1, 1, 3, 0]
 
@@ -75,7 +75,7 @@ def test_it_is_golden() -> None:
 def test_every_place_has_one_item_and_every_item_its_place(groups: list[list[int]]) -> None:
     counts = np.array(groups)
     of, places = everywhere(counts)
-    for dealt in (Deals(counts), Spreads(counts)):
+    for dealt in (Interleaving(counts), SpreadParts(counts)):
         kinds, numbers = dealt.items(of, places)
         found = list(zip(of.tolist(), kinds.tolist(), numbers.tolist(), strict=True))
         wanted = [
@@ -91,7 +91,7 @@ def test_the_items_of_a_kind_come_in_their_order_as_the_definition_has_it(
 ) -> None:
     counts = np.array(groups)
     of, places = everywhere(counts)
-    kinds, numbers = Deals(counts).items(of, places)
+    kinds, numbers = Interleaving(counts).items(of, places)
     for group, place, kind, number in zip(of, places, kinds, numbers, strict=True):
         assert (int(kind), int(number)) == dealt_plainly(groups[group], int(place))
 
@@ -112,7 +112,7 @@ def test_every_stretch_has_each_kind_within_its_bound(counts: list[int], length:
 @given(st.integers(1, 5000), st.integers(1, 300), st.floats(0, 1))
 def test_every_stretch_has_the_parts_in_their_proportion(size: int, length: int, share: float) -> None:
     first = int(size * share)
-    parts, _ = Spreads(np.array([[first, size - first]])).items(
+    parts, _ = SpreadParts(np.array([[first, size - first]])).items(
         np.zeros(size, np.int64), np.arange(size)
     )
     length = min(length, size)
@@ -130,12 +130,12 @@ def test_it_is_exact_for_as_many_rows_as_there_may_be(counts: list[int], at: lis
         return
     places = np.array([min(int(total * part), total - 1) for part in at] + [0, total - 1])
     of = np.zeros(len(places), np.int64)
-    deals = Deals(np.array([counts]))
+    deals = Interleaving(np.array([counts]))
     kinds, numbers = deals.items(of, places)
     assert deals.places(of, kinds, numbers).tolist() == places.tolist()
     for place, kind, number in zip(places.tolist(), kinds.tolist(), numbers.tolist(), strict=True):
         assert (kind, number) == dealt_plainly(counts, place)
-    spreads = Spreads(np.array([counts]))
+    spreads = SpreadParts(np.array([counts]))
     parts, ranks = spreads.items(of, places)
     assert spreads.places(of, parts, ranks).tolist() == places.tolist()
     step = step_of(total)
@@ -148,7 +148,7 @@ def test_it_is_exact_for_as_many_rows_as_there_may_be(counts: list[int], at: lis
 def test_a_class_is_a_part_of_a_kind() -> None:
     counts = np.zeros((2, 3, ALL_PARTS), np.int64)
     counts[0, 0, 15], counts[0, 0, 3], counts[0, 2, 0], counts[1, 1, 7] = 9, 4, 5, 1
-    deals = NestedDeals(counts)
+    deals = NestedInterleaving(counts)
     of, places = everywhere(counts)
     classes, numbers = deals.items(of, places)
     found = np.zeros_like(counts).reshape(2, -1)
@@ -160,7 +160,7 @@ def test_a_class_is_a_part_of_a_kind() -> None:
 def test_no_number_of_items_leaves_a_stretch_far_off() -> None:
     for size in (874, 979, 3042, 4470, 92_823):  # the first step coprime to these is a poor one
         first, places = size // 2, np.arange(size)
-        parts, _ = Spreads(np.array([[first, size - first]])).items(np.zeros_like(places), places)
+        parts, _ = SpreadParts(np.array([[first, size - first]])).items(np.zeros_like(places), places)
         had = np.concatenate([[0], np.cumsum(parts == 0)])
         for length in range(3, 300, 7):
             assert np.abs(had[length:] - had[:-length] - length * first / size).max() < 5, (size, length)
@@ -169,6 +169,6 @@ def test_no_number_of_items_leaves_a_stretch_far_off() -> None:
 def test_nothing_is_dealt_of_nothing() -> None:
     none = np.zeros(0, np.int64)
     for counts in (np.zeros((1, 0), np.int64), np.zeros((2, 3), np.int64)):
-        for dealt in (Deals(counts), Spreads(counts)):
+        for dealt in (Interleaving(counts), SpreadParts(counts)):
             assert [len(part) for part in dealt.items(none, none)] == [0, 0]
             assert len(dealt.places(none, none, none)) == 0

@@ -18,12 +18,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stages.deal import LEVELS
 from stages.errors import FormatError
+from stages.interleaving import LEVELS
 from stages.loading.batches import Batches
 from stages.loading.dataset import open_dataset
-from stages.loading.dealt import DealtOrder, DealtRows, class_seed
 from stages.loading.grown import open_dataset as open_grown
+from stages.loading.interleaved import InterleavedOrder, InterleavedRows, class_seed
 from stages.loading.order import MAX_SORTED, Permutations, shuffled
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, write_manifest
 from stages.verify.source_rows import epoch_rows
@@ -63,8 +63,8 @@ SOME_SHARDS = st.lists(
 
 def epoch_of(shards: Shards, epoch: int = 0, *, seed: int = 7) -> NDArray[np.int64]:
     """Return a whole epoch."""
-    dealt = DealtRows(shards)
-    order = DealtOrder(dealt, seed=seed, epoch=epoch)
+    dealt = InterleavedRows(shards)
+    order = InterleavedOrder(dealt, seed=seed, epoch=epoch)
     return order.rows(np.arange(int(dealt.first_rows[-1])))
 
 
@@ -73,7 +73,7 @@ def sources_in_order(shards: Shards) -> NDArray[np.int64]:
     names = sorted({name for shard in shards for name in shard})
     found = []
     for shard in shards:
-        dealt = DealtRows([shard])
+        dealt = InterleavedRows([shard])
         places = np.arange(int(dealt.first_rows[-1]))
         classes, _ = dealt.of_all.items(np.zeros_like(places), places)
         own = np.array([names.index(name) for name in dealt.sources], np.int64)
@@ -106,9 +106,9 @@ def test_an_epoch_has_every_row_once_as_counted_one_by_one(
 
 
 def test_a_position_alone_gives_the_row_it_gives_among_others() -> None:
-    rows, dealt = epoch_of(SHARDS, 1), DealtRows(SHARDS)
+    rows, dealt = epoch_of(SHARDS, 1), InterleavedRows(SHARDS)
     for position in (0, 1, 77, 1500, len(rows) - 1):
-        alone = DealtOrder(dealt, seed=7, epoch=1).rows(np.array([position]))
+        alone = InterleavedOrder(dealt, seed=7, epoch=1).rows(np.array([position]))
         assert alone.tolist() == [rows[position]]
 
 

@@ -33,6 +33,13 @@ class Sentence:
         return len(self.text.split())
 
 
+def listed_words(part: str) -> list[tuple[str, ...]]:
+    """Return the columns of each line of a part of coined_words.txt: "pages" or "identifiers"."""
+    text = (ROOT / "tests/docs/coined_words.txt").read_text(encoding="utf-8")
+    lines = text.partition(f"[{part}]\n")[2].partition("\n[")[0].splitlines()
+    return [tuple(re.split(r" {2,}", line)) for line in lines if line and not line.startswith("#")]
+
+
 def pages() -> list[Path]:
     """Return every page that people read, but for the changelog."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "docker" / "README.md"]

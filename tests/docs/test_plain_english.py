@@ -7,13 +7,9 @@ import re
 
 import pytest
 
-from tests.docs.prose import LONGEST, ROOT, Sentence, pages, sentences, settings
+from tests.docs.prose import LONGEST, Sentence, listed_words, pages, sentences, settings
 
-COINED = [
-    tuple(re.split(r" {2,}", line.strip(), maxsplit=1))
-    for line in (ROOT / "tests/docs/coined_words.txt").read_text(encoding="utf-8").splitlines()
-    if line.strip() and not line.startswith("#")
-]
+COINED = listed_words("pages")
 INVERTED = re.compile(
     r"^(Not )?[A-Z]\w+(ed|en|wn|de|ld) (is|are) (what|the|a|an|all|only|every|each|those)\b"
     r"|\b(and|nor|neither) so (does|do|is|are|has|have)\b"

@@ -75,8 +75,8 @@ def chance_records(file: FoundFile, opened: BinaryIO, limit: int, *, share: floa
         rows = _rows(file, file.reader, opened, limit, share=1.0, order=range)
         yield from (record for number, (_, record) in enumerate(rows) if drawn(number))
     else:
-        pieces = _spread_lines(file, file.reader, opened, limit, drawn=drawn, spread=math.inf)
-        yield from (record for _, record in pieces)
+        lines = _spread_lines(file, file.reader, opened, limit, drawn=drawn, spread=math.inf)
+        yield from (record for _, record in lines)
 
 
 def _rows(

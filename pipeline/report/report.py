@@ -70,7 +70,7 @@ def _plain_verdict(verdict: VerdictRecord) -> dict[str, Any]:
     return content
 
 
-def _record_alone(content: object) -> object:
+def _only_record(content: object) -> object:
     """Leave out what the JSON of a verdict has beside its record."""
     if not isinstance(content, dict):
         return content
@@ -78,7 +78,7 @@ def _record_alone(content: object) -> object:
 
 
 _PLAIN = PlainSerializer(_plain)
-_Verdict = Annotated[VerdictRecord, BeforeValidator(_record_alone), PlainSerializer(_plain_verdict)]
+_Verdict = Annotated[VerdictRecord, BeforeValidator(_only_record), PlainSerializer(_plain_verdict)]
 SplitTotals = dict[str, Annotated[ManifestRecord, _PLAIN]]
 
 

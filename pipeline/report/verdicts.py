@@ -27,7 +27,7 @@ def word_of(verdict: VerdictRecord) -> str:
     return UNPROVEN if extra.get("gated") and "reason" in extra else PASS
 
 
-class HeldGate(Part):
+class GateResult(Part):
     """A bound, and the number that was held to it."""
 
     name: str
@@ -45,7 +45,7 @@ class Contrast(Part):
     chance: float
 
 
-class LoaderSpeed(Part):
+class ShownSpeed(Part):
     """How fast the loader was."""
 
     wait_share: float
@@ -56,7 +56,7 @@ class LoaderSpeed(Part):
 class Resume(Part):
     """A training that stopped and went on."""
 
-    supply: LoaderSpeed
+    supply: ShownSpeed
 
 
 class Learning(Part):
@@ -64,7 +64,7 @@ class Learning(Part):
 
     device: str | None = None
     gated: bool
-    gates: tuple[HeldGate, ...]
+    gates: tuple[GateResult, ...]
     reason: str | None = None
     """Why it could not be judged."""
     contrast: Contrast | None = None
@@ -80,7 +80,7 @@ def learning_of(verdict: VerdictRecord) -> Learning | None:
     return None if learning is None else Learning.model_validate(learning.model_dump())
 
 
-def failed_gates(learning: Learning) -> list[HeldGate]:
+def failed_gates(learning: Learning) -> list[GateResult]:
     """Return the gates of the learning check that a dataset failed."""
     return [gate for gate in learning.gates if not gate.passed]
 

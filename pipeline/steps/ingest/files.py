@@ -28,7 +28,7 @@ from pipeline.steps.ingest.compared_fields import (
     compared_files,
     compared_values,
 )
-from pipeline.steps.ingest.making import Made
+from pipeline.steps.ingest.making import NewDocument
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.record import LongValues, add_long
 from pipeline.steps.units import fixed_bytes
@@ -279,7 +279,7 @@ class PartFiles:
         few = group.bytes < BATCH_BYTES and group.names < BATCH_NAMES
         return not few or len(group.texts) >= BATCH_DOCUMENTS
 
-    def add(self, made: Made, path: str) -> None:
+    def add(self, made: NewDocument, path: str) -> None:
         """Take the next document, of a file at a path."""
         group, record, fields = self._group, made.record, self.part.fields
         group.files.append(group.paths.setdefault(path, len(group.paths)))

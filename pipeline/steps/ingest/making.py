@@ -48,7 +48,7 @@ def least_samples(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     return tuple(kept)
 
 
-class Made(NamedTuple):
+class NewDocument(NamedTuple):
     """A document that a record gave."""
 
     record: RawDocument
@@ -86,7 +86,7 @@ class Making:
             return record
         return self.dialogues.write(record)
 
-    def make(self, record: Record, path: str) -> Made | Drop:
+    def make(self, record: Record, path: str) -> NewDocument | Drop:
         """Return the document that a record gives, or why it gives none.
 
         Args:
@@ -106,10 +106,12 @@ class Making:
             verdict = _empty_section(sections, self.part)
         if verdict is not None:
             return Drop(record.line, record.position, *verdict)
-        made = Made(record, text, list(accumulate(one.characters for one in sections)), record.language)
+        made = NewDocument(
+            record, text, list(accumulate(one.characters for one in sections)), record.language
+        )
         return made if self.chain is None else self._judged(made, self.chain, path)
 
-    def _judged(self, made: Made, chain: FilterChain, path: str) -> Made | Drop:
+    def _judged(self, made: NewDocument, chain: FilterChain, path: str) -> NewDocument | Drop:
         """Return what filters make of a document; count its changes, or take it as a sample."""
         record, part = made.record, self.part
         asked = Document(made.text, made.ends[-1], _language(record), _values(part, record))
@@ -124,7 +126,7 @@ class Making:
         self.changes.update(judged.counts)
         document = judged.document
         ends = [*made.ends[:-1], document.characters]
-        return Made(record, document.text, ends, document.language or made.language)
+        return NewDocument(record, document.text, ends, document.language or made.language)
 
     def _sample(self, judged: FilteredDocument, record: RawDocument, path: str) -> None:
         """Take a document that went as a sample, if its id is among the least."""
@@ -149,12 +151,12 @@ def making_of(workspace: Workspace, part: InputPart) -> Making:
     if not filters_for(part.filters, part.source):
         return Making(part, dialogues, None)
     key = canonical_json([part.source, [changed_settings(one) for one in part.filters]])
-    held: tuple[bytes, FilterChain] | None = workspace.cache.get("filters")
-    if held is None or held[0] != key:
+    kept: tuple[bytes, FilterChain] | None = workspace.cache.get("filters")
+    if kept is None or kept[0] != key:
         workspace.cache.pop("filters", None)
-        before = None if held is None else held[1]
-        held = workspace.cache["filters"] = (key, FilterChain(part.filters, part.source, before))
-    return Making(part, dialogues, held[1])
+        before = None if kept is None else kept[1]
+        kept = workspace.cache["filters"] = (key, FilterChain(part.filters, part.source, before))
+    return Making(part, dialogues, kept[1])
 
 
 def _long_name(document: RawDocument, part: InputPart) -> Dropped:

@@ -6,8 +6,8 @@ has too much, the next has less. So a pool is off by at most half of the largest
 classes, and mostly by less than half a bin of its largest class. A class whose epochs are a whole number
 has exactly these: `epochs = 1` is every document once.
 
-Weights of documents change nothing outside of their source (within.py). A later generation keeps its new
-documents (later.py).
+Weights of documents change nothing outside of their source (weights_in_source.py). A later generation
+keeps its new documents (later_generations.py).
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@
     in a pool              a class is seen min(max_epochs, factor * weight) times;
                            the factor is the one that gives the pool its tokens
 
-Weights of documents act within their source alone (within.py).
+Weights of documents act within their source alone (weights_in_source.py).
 
 The weight of a class has three parts: the epochs of its source, the weight of its level relative to the
 mean of its source, and what the temperature makes of its language. Fractions decide, not floats, so

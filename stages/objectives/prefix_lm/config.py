@@ -21,10 +21,10 @@ a decoder alone; for an encoder-decoder they are its body, less that EOS: inputs
 each, and no sentinel stands between. Of fewer than two tokens nothing is drawn: all are prefix,
 and there is no label.
 
-Rows of `pack_documents` hold several such texts, each split by itself: `packed_prefixes.py`.
+Rows of `pack_documents` hold several such texts, each split by itself, as the last part says.
 
 With split = "source" nothing is drawn of a document whose source names its target: k is where that
-begins. A document too long for a row is cut as ever: a piece of its prompt alone has no label, and one
+begins. A document too long for a row is cut as ever: a part of its prompt alone has no label, and one
 of its target alone has a prefix of one token.
 
 Source: Raffel et al. 2020, section 3.2.3 (arXiv 1910.10683), with the lengths of its code
@@ -39,7 +39,7 @@ Prefix language modelling of packed rows: each document of a row has a prefix an
 No token sees another document, and the first token of each has no label, so that no label is predicted
 across a border. Of a segment of n tokens the first k are the prefix:
 
-    k   what its source names, if it names a target; else what `prefix_lm.py` draws for a row of n
+    k   what its source names, if it names a target; else what the first part draws for a row of n
         tokens, by tag 12, draw s for segment s of the row, from 0
 
 A document that is cut into rows is a segment in each: one within the prompt has no label, one behind it

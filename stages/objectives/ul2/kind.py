@@ -5,8 +5,8 @@
     X  (extreme) [X] The <X> jumps <Y> </s>        ->  <X> quick brown fox <Y> over </s>
     S  (rest)    [S] The quick brown </s>          ->  fox jumps over </s>
 
-R and X are span corruption (span_corruption.py), S is prefix language modelling without a sentinel
-(prefix_lm.py); a mode token, one id, stands before the inputs of each.
+R and X are span corruption (`span_corruption/`), S is prefix language modelling without a sentinel
+(`prefix_lm/`); a mode token, one id, stands before the inputs of each.
 
     preset   name        mean span  density  weight
     ul2      r_3_15      3          .15      1/7

@@ -111,7 +111,7 @@ from pathlib import Path
 from pipeline.tools.export import dataset as export
 from pipeline.tools.export import folder as export_parts
 
-keep, count = export_parts.keep_part, 0
+keep, count = export_parts.record_part, 0
 
 def keep_twice(folder, journal):
     global count
@@ -120,7 +120,7 @@ def keep_twice(folder, journal):
     if count == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 
-export_parts.keep_part = keep_twice
+export_parts.record_part = keep_twice
 run, to = map(Path, sys.argv[1:])
 export.export(run, "tiny", "megatron", to)
 """

@@ -97,7 +97,7 @@ def test_all_of_a_small_run_is_looked_at(run: Path) -> None:
     others = {done.task.function.__name__ for done in dedup.followed.tasks} - {
         done.task.function.__name__ for done in every.tasks
     }
-    assert others == {"embed_run", "note_partitions"}  # vectors are embedded again; and a setting
+    assert others == {"embed_group", "note_partitions"}  # vectors are embedded again; and a setting
     assert all(one.looked == one.of for one in every.looked)
     assert looked(every, "find near-duplicates", "tasks") == (12, 12)
     assert looked(every, "verify near-duplicates", "rows")[1] > 1

@@ -96,11 +96,11 @@ MOMENTS = {
     """,
     "while an error is told": """
         from pipeline.commands import boundary
-        told = boundary._told
+        printed = boundary._printed_code
         def striking(error, signals):
             strike()
-            return told(error, signals)
-        boundary._told = striking
+            return printed(error, signals)
+        boundary._printed_code = striking
         def command():
             raise RuntimeError("of the work")
         pipeline.main._command = command

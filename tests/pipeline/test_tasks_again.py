@@ -77,7 +77,7 @@ def test_tasks_are_done_again_where_they_were_done(signed_run: Path) -> None:
             break
     places = dict(titles)
     assert len(titles) == len(places) > 1
-    assert any("find_clusters" in names for where, names in titles if where.name == "ALONE")
+    assert any("find_clusters" in names for where, names in titles if where.name == "OWN_ACTOR")
 
 
 def test_vectors_behind_those_of_an_earlier_run_are_found_by_their_place(signed_run: Path) -> None:

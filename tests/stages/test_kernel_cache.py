@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 ADDS = """
 import json, os, sys, warnings
 warnings.showwarning = lambda message, kind, *_: print(kind.__name__, file=sys.stderr)
-from stages.dedup.survivors import settle_clusters, undecided
-settle_clusters(undecided(3))
+from stages.dedup.survivors import final_clusters, undecided
+final_clusters(undecided(3))
 from stages.kernel_cache import passing_folder
 folder = os.environ.get("SHARDMILL_KERNELS")
 kept = [] if not folder else [name for _, _, files in os.walk(folder) for name in files]

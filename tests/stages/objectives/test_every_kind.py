@@ -7,7 +7,7 @@ stands in its own tests.
 """
 
 import random
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -170,8 +170,7 @@ def any_rows(draw: st.DrawFn, objective: Objective, *, empty: bool = False) -> S
         rows.append(np.diff(ends[ends <= filled], prepend=0).tolist() if filled else [])
     ends_of_rows = np.array([sum(lengths) for lengths in rows], np.int64)
     learned = (generator.random(ids.shape) < 0.5) & (np.arange(stored) < ends_of_rows[:, None])
-    prompts = generator.integers(0, SEQ_LEN, sum(map(len, rows))).astype(np.int32)
-    return StoredRows(
+    stored_rows = StoredRows(
         ids,
         np.cumsum([0, *map(len, rows)], dtype=np.int64),
         np.array([length for row in rows for length in row], np.int64),
@@ -182,8 +181,11 @@ def any_rows(draw: st.DrawFn, objective: Objective, *, empty: bool = False) -> S
         components=components if resolve(objective, SEQ_LEN).parts else None,
         unigram=UNIGRAM,
         loss_mask=learned.astype(np.uint8) if traits_of(objective).loss_mask else None,
-        segment_prompt=prompts if traits_of(objective).segment_prompts else None,
     )
+    if not traits_of(objective).segment_prompts:
+        return stored_rows
+    prompts = generator.integers(0, SEQ_LEN, sum(map(len, rows)))
+    return replace(stored_rows, segment_prompt=prompts.astype(np.int32))
 
 
 def bits(values: object) -> list[tuple[str, bytes] | str]:

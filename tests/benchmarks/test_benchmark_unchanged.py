@@ -29,6 +29,20 @@ def test_times_and_places_are_no_difference(tmp_path: Path) -> None:
     assert list(differences(before, after)) == []
 
 
+def test_the_seal_of_a_commit_with_seconds_is_no_difference_and_what_it_says_is(tmp_path: Path) -> None:
+    before, after = write(tmp_path / "before"), write(tmp_path / "after")
+    for folder, seal in ((before, "1"), (after, "2")):
+        for step in ("verify-clm", "shard-clm"):
+            commit = {"xxh3": seal, "record": {"seconds": int(seal), "rows": 3}}
+            place = folder / "run" / "commits" / step / "learning.json"
+            place.parent.mkdir(parents=True)
+            place.write_text(json.dumps(commit))
+    assert list(differences(before, after)) == ["run/commits/shard-clm/learning.json: .xxh3: 1 and 2"]
+    place = after / "run" / "commits" / "verify-clm" / "learning.json"
+    place.write_text(json.dumps({"xxh3": "2", "record": {"rows": 4}}))
+    assert f"{place.relative_to(after)}: .record.rows: 3 and 4" in differences(before, after)
+
+
 @pytest.mark.parametrize(
     ("changed", "data", "said"),
     [

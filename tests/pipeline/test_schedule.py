@@ -130,6 +130,21 @@ def test_a_phase_ends_after_its_tasks_and_after_the_steps_that_its_step_overlaps
     ]
 
 
+def test_a_step_without_a_phase_ends_after_the_steps_that_it_overlaps() -> None:
+    def nothing() -> Phases[None]:
+        yield from ()
+
+    flow = Schedule(
+        [step_run("a", Phase("", tasks("a", "1"))), step_run("b", nothing(), overlaps=("a",))],
+        MemoryBook(),
+    )
+    assert ready(flow) == ["a/1"]
+    assert flow.is_open("b")
+    do(flow, "a/1")
+    flow.advance()
+    assert flow.is_done
+
+
 def test_a_chain_goes_on_with_the_task_that_follows_and_past_those_that_are_committed() -> None:
     links = {"1": "2", "2": "3", "3": "4"}
 

@@ -338,8 +338,9 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     small, small_units = Run(tmp_path / "small", corpus, unit_size=2500, pieces=1).verdict()
     monkeypatch.setattr(files, "BATCH_BYTES", 900)  # several row groups in a unit
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
-    for module in (resolving, evidence):
-        monkeypatch.setattr(module, "EVIDENCE_ROWS", 4)
+    monkeypatch.setattr(resolving, "EVIDENCE_ROWS", 4)
+    assert evidence.write_tables.__kwdefaults__ is not None
+    monkeypatch.setitem(evidence.write_tables.__kwdefaults__, "rows", 4)
     monkeypatch.setattr(dedup_runs, "GROUP_BYTES", 3_000)
     monkeypatch.setattr(expand, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(expand, "BATCH_PAIRS", 9)

@@ -41,7 +41,7 @@ SHOWN = 20
 
 def called(checkout: Path, folder: Path, call: str, workers: int) -> dict[str, Any]:
     """Do one call in a folder, and return its exit code and what it printed."""
-    words = [word.replace("$WORKERS", str(workers)) for word in shlex.split(call)]
+    words = [word.replace("$WORKERS", str(workers)) for word in shlex.split(call.removeprefix("! "))]
     done = subprocess.run(  # noqa: S603  # the program
         [sys.executable, "-P", "-m", "pipeline.main", *words],
         cwd=folder,
@@ -113,6 +113,8 @@ class Versions:
         make = partial(made, self.arguments.before, case, folder, workers=0)
         found = self.trials.fact(f"before: {case.name}", make)
         result: list[dict[str, Any]] = found if folder.exists() else make()
+        for fault in _failed(result):
+            refuse(f"case {case.name}, by the other version: {fault}")
         return result
 
     def whole(self, case: Case, workers: int) -> dict[str, Any]:
@@ -164,11 +166,11 @@ class Versions:
 
 
 def _failed(calls: list[dict[str, Any]]) -> list[str]:
-    """Return the calls that ended as an error of the program would."""
+    """Return the calls that did not end as their case has it."""
     return [
         f"{one['call']}: exit code {one['code']}: {one['stderr'][-300:]}"
         for one in calls
-        if one["code"] not in (0, 2)
+        if (one["code"] != 0) != one["call"].startswith("! ")
     ]
 
 

@@ -28,18 +28,37 @@ class Name(NamedTuple):
     name: str
 
 
+_NAMED = {
+    ast.FunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.arg: "arg",
+    ast.Name: "id",
+    ast.Attribute: "attr",
+    ast.MatchAs: "name",
+    ast.MatchStar: "name",
+}
+"""What defines a name, and where it has it."""
+_NONE = frozenset({ast.Load, ast.Store, ast.Constant, ast.alias})
+"""What defines none, nor holds what does: most of a tree."""
+
+
 def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the name of all that is defined: what is imported is looked at where it is."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield node.lineno, name
-            case ast.arg(arg=name):
-                yield node.lineno, name
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield node.lineno, name
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield node.lineno, name
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        field = _NAMED.get(type(node))
+        if field is not None and type(getattr(node, "ctx", None)) is not ast.Load:
+            name = getattr(node, field)
+            if name is not None:
+                yield node.lineno, name  # type: ignore[attr-defined]  # each of these has a line
+        for one in vars(node).values():
+            if type(one) is list:
+                waiting += (
+                    each for each in one if isinstance(each, ast.AST) and type(each) not in _NONE
+                )
+            elif isinstance(one, ast.AST) and type(one) not in _NONE:
+                waiting.append(one)
 
 
 @cache

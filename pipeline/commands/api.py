@@ -24,8 +24,6 @@ from pipeline.session.verifying import verify_session
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
-from stages.export.table import FORMATS
-from stages.export.texts import TEXT_FORMATS
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -180,22 +178,3 @@ def only_dataset(folder: Path, *, also: str = "") -> str:
     if len(names) > 1:
         raise ConfigError(f"--dataset: {folder} has {', '.join(sorted(names))}; name one{also}")
     return names[0]
-
-
-def no_format() -> ConfigError:
-    """Return the error of an export without a format: it lists them."""
-    names = ", ".join((*FORMATS, *TEXT_FORMATS))
-    return ConfigError(f"--format: name the trainer's, one of {names}; docs/exports.md")
-
-
-def refuse_with_texts(name: str, **given: object) -> None:
-    """Refuse options about a dataset, where texts are exported.
-
-    Raises:
-        ConfigError: one was given.
-    """
-    for option, value in given.items():
-        if value:
-            raise ConfigError(
-                f"--{option}: {name} holds the texts that the run kept, not a dataset; leave it out"
-            )

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from pipeline.commands.options import AsJson, Quiet, Workers, integer, local, progress, share, whole
+from stages.errors import ConfigError
 
 FORMATS_HELP = "The trainer's format: docs/exports.md."
 
@@ -36,16 +37,16 @@ def export(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a dataset, stages or the kept texts in the files of a trainer; run again to resume."""
-    from pipeline.commands.api import no_format, only_dataset, refuse_with_texts
+    from pipeline.commands.api import only_dataset
     from pipeline.tools.export import dataset, stages
     from pipeline.tools.export.terminal import print_export, print_stages
     from pipeline.tools.export.texts import export_texts
     from stages.export.texts import TEXT_FORMATS
 
     if format_ is None:
-        raise no_format()
+        raise _no_format()
     if format_ in TEXT_FORMATS:
-        refuse_with_texts(format_, dataset=datasets, split=split, epoch=epoch, columns=columns)
+        _refuse_with_texts(format_, dataset=datasets, split=split, epoch=epoch, columns=columns)
         texts = export_texts(folder, format_, to, stream=progress(quiet=quiet))
         print_export(texts, as_json=as_json)
         return
@@ -62,6 +63,28 @@ def export(  # noqa: PLR0913  # one parameter an option
         folder, names[0], format_, to, split=split, epoch=epoch, columns=chosen, stream=shown
     )
     print_export(written, as_json=as_json)
+
+
+def _no_format() -> ConfigError:
+    """Return the error of an export without a format: it lists them."""
+    from stages.export.table import FORMATS
+    from stages.export.texts import TEXT_FORMATS
+
+    names = ", ".join((*FORMATS, *TEXT_FORMATS))
+    return ConfigError(f"--format: name the trainer's, one of {names}; docs/exports.md")
+
+
+def _refuse_with_texts(name: str, **given: object) -> None:
+    """Refuse options about a dataset, where texts are exported.
+
+    Raises:
+        ConfigError: one was given.
+    """
+    for option, value in given.items():
+        if value:
+            raise ConfigError(
+                f"--{option}: {name} holds the texts that the run kept, not a dataset; leave it out"
+            )
 
 
 def quick(  # noqa: PLR0913  # one parameter an option

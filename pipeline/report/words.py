@@ -3,25 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipeline.state.commits import SCAN
 from pipeline.steps.earlier_runs import BY_KEY, URL
+from pipeline.steps.table import STEPS
 
-STEP_SAID: Mapping[str, str] = {
-    "scan": "list files",
-    "ingest": "read and clean",
-    "dedup": "remove duplicates",
-    "decontaminate": "remove evaluation items",
-    "cut": "cut repeated text",
-    "tokenizer": "train the tokenizer",
-    "split": "hold out documents",
-    "tokenize": "encode",
-    "sentences": "find sentences",
-    "replay": "add an earlier run",
-    "mix": "choose the mix",
-    "shard": "pack into rows",
-    "draw": "draw the objective",
-    "decode": "decode again",
-    "verify": "verify",
-}
+STEP_SAID: Mapping[str, str] = {SCAN: "list files"} | {step.name: step.said for step in STEPS}
 """By step, without the dataset."""
 GONE_SAID: Mapping[str, str] = {
     "bad_json": "not JSON",

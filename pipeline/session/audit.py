@@ -100,7 +100,7 @@ def _records(
     This comes before the checks that rely on records: a number that was changed may make them fail.
     """
     workers = execution.resources.workers
-    job = Job(plan[DECODE.name], scope, records, execution.root, workers, plan)
+    job = Job(plan[DECODE.name], scope, records, execution.root, workers, plan, STEPS)
     making = [step for step in STEPS if not step.is_check]
     tasks = []
     for one in followed_steps(job, making):

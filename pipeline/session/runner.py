@@ -70,7 +70,8 @@ class Runner:
         if plan.warning:
             self.execution.progress.note(f"warning: {plan.warning}")
         execution = self.execution
-        job = Job(plan, scope, self.records, execution.root, execution.resources.workers, self.plan)
+        workers = execution.resources.workers
+        job = Job(plan, scope, self.records, execution.root, workers, self.plan, STEPS)
         return (yield from step.work(job))
 
     def _recall(self, step: Step[Any], scope: Scope, whole: Commit) -> None:

@@ -199,6 +199,8 @@ class Job:
     workers: int
     plans: Mapping[str, StepPlan] = field(default_factory=dict)
     """Of all steps of the run, for a check that follows them."""
+    steps: Sequence["Step[Any]"] = ()
+    """All that there are, in the order of the flow; likewise."""
 
     @property
     def file(self) -> RunFile:
@@ -267,6 +269,8 @@ class Step(Generic[R]):
     name: str
     version: int
     """Raised when its bytes change for the same config and inputs; golden bytes in a test guard it."""
+    said: str
+    """What it does, for people: the report names it so."""
     record: type[R]
     reads: Callable[[Scope], Sequence[str]]
     """Returns the names in the plan of the steps whose files or records it reads."""

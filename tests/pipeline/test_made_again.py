@@ -21,7 +21,13 @@ from pipeline.session.verifying import verify_session
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.again import choice
-from pipeline.steps.again.choice import ChosenTasks, FollowedStep, chosen_tasks, followed_steps
+from pipeline.steps.again.choice import (
+    ChosenTasks,
+    FollowedStep,
+    chosen_tasks,
+    followed_steps,
+    steps_behind,
+)
 from pipeline.steps.again.redo import RepeatedTask, redo
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
@@ -69,7 +75,7 @@ def job_of(run: Path, file: RunFile | None = None) -> Job:
         whole = commits.survey(name).commits.get(STEP_COMMIT)
         if whole is not None:
             records.put(name, whole.read(step_of(name).record))
-    return Job(plan["decode"], scope, records, run, 0, plan)
+    return Job(plan["decode"], scope, records, run, 0, plan, STEPS)
 
 
 def followed(run: Path, *steps: Step[Any], file: RunFile | None = None) -> list[FollowedStep]:
@@ -318,6 +324,17 @@ def test_no_vector_is_looked_at_where_an_earlier_run_is_gone(run: Path) -> None:
 def named(job: Job, *steps: Step[Any]) -> list[str]:
     """Return the names of the steps that are followed."""
     return [one.name for one in followed_steps(job, steps)]
+
+
+def test_a_check_rests_on_the_steps_that_made_what_it_reads(run: Path) -> None:
+    job = job_of(run)
+    (own,) = job.file.datasets
+    of_run = ["ingest", "dedup", "decontaminate", "cut", "tokenizer", "split", "tokenize"]
+    assert [step.name for step in steps_behind(job)] == of_run
+    of_dataset = replace(job, plan=job.plans["verify-clm"], scope=replace(job.scope, of=own))
+    assert [step.name for step in steps_behind(of_dataset)] == ["shard"]
+    plans = {**job.plans, "decode": replace(job.plan, inputs=("dedup",))}
+    assert [step.name for step in steps_behind(replace(job, plans=plans))] == ["ingest", "dedup"]
 
 
 def test_steps_of_another_dataset_are_not_followed(run: Path) -> None:

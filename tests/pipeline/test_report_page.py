@@ -224,7 +224,7 @@ def test_code_that_is_not_installed_writes_reports_too(
 
 
 def test_all_steps_reasons_and_gates_have_words() -> None:
-    assert set(NAMES) == set(STEP_SAID)
+    assert len(set(STEP_SAID.values())) == len(NAMES)
     reasons = {*map(str, DropReason), "exact", "minhash", "containment", "semantic", "contaminated"}
     assert not [one for one in reasons if said_of_reason(one).startswith("filter ")]
     assert said_of_reason("c4.lines") == "filter c4.lines"

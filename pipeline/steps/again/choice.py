@@ -90,6 +90,24 @@ def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedSte
                 yield FollowedStep(step, plan.name, scope, follow(step, own, commits), whole.xxh3)
 
 
+def steps_behind(job: Job) -> list[Step[Any]]:
+    """Return the steps that a check rests on: what it reads was made by them, or from what they made.
+
+    A check of the run rests on steps of the run, and one of a dataset on those of its dataset: the run's
+    have a check of their own.
+
+    Args:
+        job: of the check.
+    """
+    behind, todo = set[str](), [job.plan.name]
+    while todo:
+        new = [name for name in job.plans[todo.pop()].inputs if name not in behind]
+        behind.update(new)
+        todo += new
+    own = [step for step in job.steps if step.of_datasets == (job.scope.of is not None)]
+    return [step for step in own if any(step.name_for(one) in behind for one in step.scopes(job.scope))]
+
+
 def made_again(job: Job, steps: Sequence[Step[Any]], *, documents: int) -> Phases[CheckRecord]:
     """Follow finished steps, do some of their tasks again, and return what is found.
 

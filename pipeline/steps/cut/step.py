@@ -280,6 +280,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 CUT = Step(
     name=CUT_NAME,
     version=1,
+    said="cut repeated text",
     record=CutRecord,
     applies=lambda scope: scope.file.dedup.cuts,
     reads=_reads,

@@ -18,13 +18,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.engine.tasks import Phase, Workspace
-from pipeline.steps.again.choice import embedded_again, made_again, signed_again
-from pipeline.steps.cut.step import CUT
+from pipeline.steps.again.choice import embedded_again, made_again, signed_again, steps_behind
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.decode.texts import StoredTexts
-from pipeline.steps.decontaminate.step import DECONTAMINATE
-from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import (
     CheckRecord,
     FoundIn,
@@ -42,7 +38,6 @@ from pipeline.steps.tokenize.dialogues import sections_in
 from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenize.step import STORE_FACTOR, TOKENIZE, store_need
 from pipeline.steps.tokenizer.load import CHECK, load_markup
-from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, fixed_bytes, sections_of
 from stages.identity import ID_BYTES
 from stages.seeding import threshold
@@ -156,10 +151,6 @@ _OVERLAPPED = (TOKENIZE.name, SENTENCES.name)
 """Their units are checked as they are made."""
 
 
-_BEFORE = (INGEST, DEDUP, DECONTAMINATE, CUT, TOKENIZER, SPLIT, TOKENIZE, SENTENCES)
-"""Steps that are whole by then; verify does those of its dataset."""
-
-
 def _reads(scope: Scope) -> Sequence[str]:
     return (SENTENCES.name if scope.file.needs_sentences else TOKENIZE.name,)
 
@@ -186,7 +177,7 @@ def _work(job: Job) -> Work[DecodeRecord]:
         samples = read_all(sampled, LibraryRecord).values()
         findings = [finding for unit in samples for finding in unit.findings]
         by_library = sum(unit.documents for unit in samples)
-    evidence = yield from made_again(job, _BEFORE, documents=documents)
+    evidence = yield from made_again(job, steps_behind(job), documents=documents)
     if job.file.dedup.near:
         evidence = together((evidence, (yield from signed_again(job, documents=documents))))
     if job.file.dedup.semantic is not None:
@@ -213,6 +204,7 @@ def _amounts(record: DecodeRecord, records: Records) -> Amounts:
 DECODE = Step(
     name="decode",
     version=3,
+    said="decode again",
     record=DecodeRecord,
     is_check=True,
     reads=_reads,

@@ -154,6 +154,7 @@ def _amounts(_: DecontaminateRecord, records: Records) -> Amounts:
 DECONTAMINATE = Step(
     name=DECONTAMINATE_NAME,
     version=2,
+    said="remove evaluation items",
     record=DecontaminateRecord,
     reads=always((DEDUP.name,)),
     settings=_settings,

@@ -300,6 +300,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 DEDUP = Step(
     name=DEDUP_NAME,
     version=4,
+    said="remove duplicates",
     record=DedupRecord,
     reads=always((INGEST.name,)),
     settings=_settings,

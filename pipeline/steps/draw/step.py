@@ -270,6 +270,7 @@ def _work(job: Job) -> Work[DrawRecord]:
 DRAW = Step(
     name="draw",
     version=3,
+    said="draw the objective",
     record=DrawRecord,
     of_datasets=True,
     applies=_applies,

@@ -360,6 +360,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 INGEST = Step(
     name="ingest",
     version=5,
+    said="read and clean",
     record=IngestRecord,
     reads=always(()),
     settings=_settings,

@@ -165,6 +165,7 @@ def _plan_line(settings: Mapping[str, Any], record: MixRecord | None) -> str:
 MIX = Step(
     name=MIX_NAME,
     version=1,
+    said="choose the mix",
     record=MixRecord,
     of_datasets=True,
     applies=_applies,

@@ -103,6 +103,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 REPLAY = Step(
     name="replay",
     version=1,
+    said="add an earlier run",
     record=ReplayRecord,
     applies=lambda scope: bool(scope.file.replays),
     reads=always((SPLIT.name,)),

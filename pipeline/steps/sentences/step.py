@@ -98,6 +98,7 @@ def _work(job: Job) -> Work[AllSentencesRecord]:
 SENTENCES = Step(
     name="sentences",
     version=1,
+    said="find sentences",
     record=AllSentencesRecord,
     applies=_applies,
     reads=always((TOKENIZE.name,)),

@@ -207,6 +207,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 SHARD = Step(
     name="shard",
     version=3,
+    said="pack into rows",
     record=DatasetRecord,
     of_datasets=True,
     reads=_reads,

@@ -129,6 +129,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 SPLIT = Step(
     name="split",
     version=1,
+    said="hold out documents",
     record=SplitRecord,
     reads=_reads,
     settings=_settings,

@@ -148,6 +148,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 TOKENIZE = Step(
     name="tokenize",
     version=4,
+    said="encode",
     record=TokenizeRecord,
     reads=always((SPLIT.name,)),
     settings=_settings,

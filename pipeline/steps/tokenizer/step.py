@@ -233,6 +233,7 @@ def _amounts(record: TokenizerRecord, _: Records) -> Amounts:
 TOKENIZER = Step(
     name="tokenizer",
     version=3,
+    said="train the tokenizer",
     record=TokenizerRecord,
     reads=_reads,
     after=_after,

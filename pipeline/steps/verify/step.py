@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from pipeline.engine.memory import Need
 from pipeline.engine.tasks import Phase, TaskPlace, Workspace
-from pipeline.steps.again.choice import made_again
+from pipeline.steps.again.choice import made_again, steps_behind
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
@@ -159,7 +159,7 @@ def _work(job: Job) -> Work[VerdictRecord]:
     mixed = [commit.read(MixFindings) for unit, commit in commits.items() if unit == "mix"]
     checked = (*mixed, *heads.values(), *rows)
     audit, findings = _audited(job, counted.get("train", ()), mixed)
-    again = yield from made_again(job, (MIX, SHARD, DRAW), documents=texts.documents)
+    again = yield from made_again(job, steps_behind(job), documents=texts.documents)
     found = (*texts.findings, *(finding for one in checked for finding in one.findings), *findings)
     found += again.findings
     learned = None
@@ -256,6 +256,7 @@ def _recalled(record: VerdictRecord) -> str | None:
 VERIFY = Step(
     name="verify",
     version=5,
+    said="verify",
     record=VerdictRecord,
     of_datasets=True,
     is_check=True,

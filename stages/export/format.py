@@ -17,13 +17,11 @@ journal, so a part may append to a file of the part before it. File names are PO
 paths in the export's folder, with the split in them; nothing that is written knows a time or a path.
 """
 
-import difflib
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stages.errors import ConfigError
 from stages.export.columns import TOKENS
 from stages.export.files import ExportFiles
 from stages.export.source import ExportSource
@@ -95,56 +93,3 @@ class Format:
     """Whether its rows are items of a DataLoader, so that a collator makes batches of them."""
     max_vocabulary: int | None = None
     """Ids that its integers can hold."""
-
-    def select(self, source: ExportSource, asked: Sequence[str]) -> ExportSource:
-        """Return a split with the columns that are written of its rows.
-
-        Args:
-            source: the split.
-            asked: names of columns; if empty, the columns that the format writes by default.
-
-        Raises:
-            ConfigError: the format holds documents, or no such column.
-        """
-        if self.holds is not FormatContents.ROWS:
-            if asked:
-                raise ConfigError(
-                    f"--columns {','.join(asked)}: {self.name} holds documents, which have no columns;"
-                    " leave --columns out, or export rows: hf, hf-parquet, mds or safetensors"
-                )
-            return source
-        known = source.available
-        for name in asked if known else ():
-            if name not in known:
-                close = difflib.get_close_matches(name, known, n=1)
-                meant = f"did you mean {close[0]!r}? " if close else ""
-                raise ConfigError(
-                    f"--columns {name}: {source.manifest.name} has no such column; {meant}columns:"
-                    f" {', '.join(known)}"
-                )
-        return source.choose(asked or known.keys() - set(self.left_out(source)))
-
-    def refuse_loss_mask(self, source: ExportSource) -> None:
-        """Refuse documents of which only some tokens have a loss, where the format cannot say which.
-
-        Raises:
-            ConfigError: its trainer would learn the others too.
-        """
-        if self.holds is FormatContents.DOCUMENTS and source.has_loss_mask and not self.loss_masks:
-            raise ConfigError(
-                f"--format {self.name}: holds ids alone, but only targets of {source.manifest.name} have"
-                ' a loss (loss = "targets"), and prompts would be learned too; export it as olmo-core or'
-                " datatrove, which have a file for that, or as rows: hf, hf-parquet, mds or safetensors"
-            )
-
-    def refuse_vocabulary(self, size: int, *, name: str) -> None:
-        """Refuse ids that the format's integers cannot hold.
-
-        Raises:
-            ConfigError: the vocabulary is too large.
-        """
-        if self.max_vocabulary is not None and size > self.max_vocabulary:
-            raise ConfigError(
-                f"--format {self.name}: holds ids below {self.max_vocabulary:,}, but {name} has a"
-                f" vocabulary of {size:,}; export it as megatron, olmo-core or datatrove"
-            )

@@ -23,7 +23,7 @@ from pipeline.tools.export.folder import read_summary
 from stages.errors import ConfigError, FormatError
 from stages.export.collator import collator
 from stages.export.source import open_source
-from stages.export.table import FORMATS
+from stages.export.table import FORMATS, select
 from stages.objectives.rows import IGNORED
 from tests.called import called
 from tests.campaign import FULL
@@ -69,7 +69,7 @@ def test_the_collator_shows_what_the_masks_of_the_loader_show(
     run: Path, tmp_path: Path, *, name: str, format_: str
 ) -> None:
     known = FORMATS[format_]
-    source = known.select(open_source(run / "datasets" / name, split="train"), ())
+    source = select(known, open_source(run / "datasets" / name, split="train"), ())
     write_export(known, source, tmp_path)
     columns = READERS[format_](tmp_path / "train")
     rows = [{key: column[n] for key, column in columns.items()} for n in range(ROWS)]
@@ -113,7 +113,9 @@ def test_columns_are_narrow_and_chosen(run: Path, tmp_path: Path) -> None:
         sizes[columns] = sum(column[0].nbytes for column in read.values()) / 64
         assert columns in ((), tuple(read))
         blocks = re.findall(r"```python\n(.*?)\n```", (to / "READ.md").read_text("utf-8"), re.DOTALL)
-        code = collator(FORMATS["mds"].select(open_source(run / "datasets/clm", split="train"), columns))
+        code = collator(
+            select(FORMATS["mds"], open_source(run / "datasets/clm", split="train"), columns)
+        )
         assert (code in blocks) is not bool(columns)
     assert sizes == {(): 2 + 2 + 1 + 1 + 2, ("tokens",): 2}
     plain = shardmill.open_dataset(run / "datasets" / "clm", shuffle=False).batch(range(ROWS))

@@ -42,7 +42,7 @@ from stages.export.collator import collator
 from stages.export.files import ExportFiles
 from stages.export.format import Format, FormatContents, quoted
 from stages.export.source import ExportSource, open_source
-from stages.export.table import FORMATS
+from stages.export.table import FORMATS, refuse_loss_mask, refuse_vocabulary, select
 from stages.loading.arguments import no_rows
 from stages.store.manifest import read_manifest
 
@@ -145,11 +145,11 @@ def checked_sources(  # what `export` takes
             " --epoch out"
         )
     opened = _open(folder, dataset, split=split, epoch=epoch)
-    sources = [format_.select(source, names_of(columns)) for source in opened]
+    sources = [select(format_, source, names_of(columns)) for source in opened]
     for source in sources:
         _require_verified(folder, dataset, source)
-        format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
-        format_.refuse_loss_mask(source)
+        refuse_vocabulary(format_, source.manifest.vocab_size, name=source.manifest.name)
+        refuse_loss_mask(format_, source)
         format_.refuse(source)
     return sources
 

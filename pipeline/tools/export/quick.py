@@ -33,6 +33,7 @@ from pipeline.tools.export.folder import (
 from pipeline.tools.export.terminal import QuickReport
 from stages.errors import ConfigError, VerificationError
 from stages.export.format import Format, FormatContents
+from stages.export.table import refuse_vocabulary
 
 DATASET = "documents"
 SOURCE = "texts"
@@ -124,7 +125,7 @@ def quick_export(
         finished = _refuse_target(to, folder, format)
     adopted = find_tokenizer(file, base)
     assert adopted is not None
-    format_.refuse_vocabulary(adopted.vocab_size, name=Path(file.tokenizer.path or "").name)
+    refuse_vocabulary(format_, adopted.vocab_size, name=Path(file.tokenizer.path or "").name)
     run = RunRequest(file, base, folder, workers, replace=replace, as_one=True)
     _refuse_new_files(run, to)
     if finished and replace:

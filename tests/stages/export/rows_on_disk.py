@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stages.export.files import ExportFiles
 from stages.export.format import Format
 from stages.export.source import ExportSource, open_source
+from stages.export.table import select
 from stages.store.arrays import write_array
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, DrawnShard, write_drawn
@@ -111,7 +112,7 @@ def write_export(
 ) -> None:
     """Write one split as its pipeline does: the shards in order, the end, and what names all splits."""
     files = ExportFiles(folder, {})
-    source = format_.select(source, columns)
+    source = select(format_, source, columns)
     format_.refuse(source)
     for shard in range(source.num_shards):
         format_.write_part(source, shard, files)

@@ -17,7 +17,7 @@ from stages.export import source
 from stages.export.files import ExportFiles
 from stages.export.format import Format, FormatContents
 from stages.export.source import ExportSource, open_source
-from stages.export.table import FORMATS
+from stages.export.table import FORMATS, refuse_loss_mask
 from stages.objectives.rows import IGNORED
 from tests.campaign import examples
 from tests.stages.export.built_dataset import EOS, Documents, build_dataset
@@ -37,7 +37,7 @@ def opened(root: Path) -> ExportSource:
 
 def export(format_: Format, exported: ExportSource, folder: Path) -> dict[str, bytes]:
     """Write one split; give its files."""
-    format_.refuse_loss_mask(exported)
+    refuse_loss_mask(format_, exported)
     files = ExportFiles(folder, {})
     for shard in range(exported.num_shards):
         format_.write_part(exported, shard, files)
@@ -90,9 +90,9 @@ def test_the_formats_that_hold_ids_alone_are_found() -> None:
 def test_a_format_of_ids_alone_is_refused_with_those_that_can_say_it(tmp_path: Path, name: str) -> None:
     said = r"only targets of tiny have a loss .* export it as olmo-core or datatrove"
     with pytest.raises(ConfigError, match=said):
-        FORMATS[name].refuse_loss_mask(opened(tmp_path))
+        refuse_loss_mask(FORMATS[name], opened(tmp_path))
     plain = open_source(build_dataset(tmp_path / "plain", {"train": DOCUMENTS}), split="train")
-    FORMATS[name].refuse_loss_mask(plain)
+    refuse_loss_mask(FORMATS[name], plain)
 
 
 def test_rows_have_labels_on_targets_alone(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from stages.export.datatrove import human_count
 from stages.export.files import ExportFiles
 from stages.export.format import Format, FormatContents
 from stages.export.source import ExportSource, open_source
-from stages.export.table import FORMATS
+from stages.export.table import FORMATS, refuse_vocabulary
 from stages.loading.dataset import open_dataset
 from stages.loading.split_reader import SplitReader
 from stages.store.arrays import write_array
@@ -215,7 +215,7 @@ def test_ids_keep_their_values_at_every_border_of_the_dtypes(
         assert read_back("nanogpt", files, ours) == documents
     else:
         with pytest.raises(ConfigError, match="below 65,536, but tiny has a vocabulary of 65,537"):
-            FORMATS["nanogpt"].refuse_vocabulary(opened.manifest.vocab_size, name="tiny")
+            refuse_vocabulary(FORMATS["nanogpt"], opened.manifest.vocab_size, name="tiny")
 
 
 def test_a_litdata_chunk_that_its_offsets_reach_to_the_end_is_taken(
@@ -235,9 +235,9 @@ def test_a_litdata_chunk_that_its_offsets_reach_to_the_end_is_taken(
 def test_a_vocabulary_that_the_integers_of_a_format_hold_to_the_last_id_is_taken() -> None:
     bounded = {known.name: known.max_vocabulary for known in FORMATS.values() if known.max_vocabulary}
     assert bounded == {"nanogpt": 1 << 16}
-    FORMATS["nanogpt"].refuse_vocabulary(1 << 16, name="tiny")
+    refuse_vocabulary(FORMATS["nanogpt"], 1 << 16, name="tiny")
     with pytest.raises(ConfigError, match="ids below 65,536, but tiny has a vocabulary of 65,537"):
-        FORMATS["nanogpt"].refuse_vocabulary((1 << 16) + 1, name="tiny")
+        refuse_vocabulary(FORMATS["nanogpt"], (1 << 16) + 1, name="tiny")
 
 
 def test_a_dataset_without_sentences_is_refused_with_the_kinds_that_have_them(tmp_path: Path) -> None:

@@ -38,10 +38,8 @@ class Source(FieldMapping, SourceMix):
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = ()
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. The ending of a
-    file says how it is read. Text: .jsonl, .ndjson, .json (a list of objects, or objects one after the
-    other), .csv, .tsv, .txt, .md, .rst, .tex, .html, .htm, .warc, .wet, and source code such as .py and
-    .java. Each of these may have .gz or .zst after it. Tables: .parquet, .arrow and .feather. A folder
-    that is named like a file, as Spark and Dask write them, is read without the files whose names begin
+    file says how it is read; docs/limits.md lists the endings. A folder that is named like a
+    file, as Spark and Dask write them, is read without the files whose names begin
     with "_" or ".". Of a dataset folder of Hugging Face (`save_to_disk`), the data of one split is read.
     A file that two paths reach through a link is refused, because it would be read twice."""
     run: str | None = None

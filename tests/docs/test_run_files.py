@@ -19,6 +19,9 @@ from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
 from stages.errors import ConfigError
+from stages.reading.decompress import COMPRESSIONS
+from stages.reading.source_code import ALL_CODE_ENDINGS
+from stages.reading.table import READERS
 from tests.conftest import bundled_lines
 from tests.docs.test_docs import ROOT, blocks, execute
 from tests.stages.chat.chat_files import SPECIAL, chat_tokenizer, dialogues, write_lines
@@ -172,3 +175,10 @@ def _write_records(folder: Path) -> None:
     del pairs[8]["translation"]["fr"]  # type: ignore[attr-defined]
     lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
     (folder / "pairs" / "a.jsonl").write_text(lines, encoding="utf-8")
+
+
+def test_the_page_of_limits_lists_every_ending_that_is_read() -> None:
+    page = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+    said = set(re.findall(r"`(\.[a-z]+)`", page[page.index("## Input") : page.index("- **Places.**")]))
+    endings = {ending for reader in READERS for ending in reader.endings} - set(ALL_CODE_ENDINGS)
+    assert said == endings | {*COMPRESSIONS, ".py", ".java"}

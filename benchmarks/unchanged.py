@@ -33,7 +33,10 @@ from unchanged_files import differences, first_difference, masked
 from pipeline.state.journal import read_log
 
 POLL = 0.003
-BESIDE = ("*report/*", "exports/*", "*/exported/*", "compared/*", "quick*", "more.*", "drafted*")
+BESIDE = (
+    *("*report/*", "*/status.json", "exports/*", "*/exported/*", "compared/*"),
+    *("quick*", "more.*", "drafted*"),
+)
 """What calls without `$WORKERS` write, and what tells of the calls that made a run."""
 SHOWN = 20
 """Differences of a trial that are kept."""

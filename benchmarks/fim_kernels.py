@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.objectives.fim import config as plain
-from stages.objectives.fim.config import FIM, GROWTH, restore_fim
+from stages.objectives.fim.config import FIM, GROWTH, FimTag, restore_fim
 from stages.objectives.fim.kernel import fill_in_middle
 from stages.objectives.kernels.noise import draw_block, stream_key_of
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
-from stages.seeding import Tag
 from stages.tokenizer.special import special_ids
 
 ROWS, LENGTH, MEAN_DOCUMENT = 64, 1_024, 300
@@ -24,7 +23,7 @@ def infilling(material: Material) -> Contest:
     ids = special_ids()
     vocabulary = vocabulary_of(int(max(rows.input_ids.max(), *ids.values())) + 1, ids)
     widths, config, amount = Widths(LENGTH, LENGTH, LENGTH), FIM(), rows.filled.sum() / MEGA
-    words, counts = stream_key_of(rows, Tag.FIM), np.diff(rows.segment_ptr)
+    words, counts = stream_key_of(rows, FimTag.SEGMENTS), np.diff(rows.segment_ptr)
 
     def texts(ids: NDArray[np.integer]) -> list[int]:
         ordinary: list[int] = np.sort(ids[~vocabulary.special(ids)]).tolist()

@@ -39,7 +39,7 @@ from stages.packing.layout import shuffle_rows
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.jsonl import JsonLines
 from stages.reading.records import Record
-from stages.seeding import Key, Tag, permutation
+from stages.seeding import Key, OrderTag, permutation
 from stages.tokenizer.bpe.merging import word_scratch
 from stages.tokenizer.bpe.tables import tables_of
 from stages.tokenizer.bpe.word_cache import remembered
@@ -159,7 +159,7 @@ def assemble(material: GuardMaterial) -> Call:
     group, layout, pad = material.group, material.layout(CausalLM()), material.tokenizer.pad
 
     def call() -> object:
-        order = permutation(Key(7, 0, 0, Tag.ROW_ORDER), layout.num_rows)
+        order = permutation(Key(7, 0, 0, OrderTag.ROWS), layout.num_rows)
         return assembled(shuffle_rows(layout, order), group, pad=pad)
 
     return call

@@ -29,9 +29,13 @@ from stages.objectives.kernels.noise import fill_draws, stream_key_of
 from stages.objectives.rows import Columns, StoredRows, single_segments
 from stages.objectives.span_corruption import config as plain
 from stages.objectives.span_corruption import kernel as compiled
-from stages.objectives.span_corruption.config import SpanCorruption, corrupted_lengths, noise_spans
+from stages.objectives.span_corruption.config import (
+    SpanCorruption,
+    SpanTag,
+    corrupted_lengths,
+    noise_spans,
+)
 from stages.objectives.vocabulary import vocabulary_of
-from stages.seeding import Tag
 
 ROWS, LENGTH, VOCABULARY, SENTINELS = 64, 1024, 32_000, 100
 CONFIG = SpanCorruption()
@@ -112,7 +116,7 @@ def spans(_: Material | None, scripts: Iterable[Path] = ()) -> Contest:
     sentinels = {f"sentinel_{number}": VOCABULARY + number for number in range(SENTINELS)}
     vocabulary = vocabulary_of(VOCABULARY + SENTINELS, {**IDS, **sentinels})
     widths = plain.span_lengths(CONFIG, int(corrupted_lengths(np.array([LENGTH]), CONFIG)[0][0]))
-    words = stream_key_of(rows, Tag.NOISE_CUTS), stream_key_of(rows, Tag.TEXT_CUTS)
+    words = stream_key_of(rows, SpanTag.NOISE_CUTS), stream_key_of(rows, SpanTag.TEXT_CUTS)
     draws = np.empty(int(noise_spans(np.array([LENGTH]), CONFIG)[1][0]) // 2 * 2, np.uint64)
     amount = ids.size / MEGA
 

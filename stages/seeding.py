@@ -35,54 +35,20 @@ MAX_SEED = 1 << 64
 
 
 class Tag(IntEnum):
-    """What a stream of draws is for; a number is never given a second meaning."""
+    """What a stream of draws is for. Who draws says it by a class of its own: it has the numbers.
 
-    ROW_ORDER = 1
-    """Order of rows within a shard."""
-    # 2 and 3: retired, never to be used again
-    MASK_LEADING = 4
-    """The 16 leading bits of the draws by which positions are selected."""
-    MASK_REST = 5
-    """Their other bits."""
-    MASK_REPLACEMENT = 6
-    """What is shown at selected positions."""
-    MASK_NGRAM = 7
-    """How many words an n-gram has."""
-    EPOCH_ORDER = 8
-    """Order of a dataset's rows in an epoch, if they are few; their shard field is 0."""
-    # 9: free
-    # 10 to 19: spans, prefixes, denoisers
-    NOISE_CUTS = 10
-    """Where corrupted tokens are cut into spans."""
-    TEXT_CUTS = 11
-    """Where the tokens between the spans are cut."""
-    PREFIX_LENGTH = 12
-    """Where a prefix ends."""
-    FIM = 20
-    """Which segments are transformed to fill in the middle, in which order, cut where."""
-    SPAN_LENGTH = 21
-    """How many tokens each mask of an infilled row hides."""
-    SPAN_PLACE = 22
-    """Where its masks stand."""
-    DELETION = 23
-    """Which tokens are deleted."""
-    ROTATION = 24
-    """Whether a row is turned, and what comes first."""
-    CROP = 25
-    """Where the views of a row begin."""
-    SENTENCES = 26
-    """Whether the sentences of a row change places, and in which order they stand."""
-    FIM_TEXT = 27
-    """Which segments are transformed to fill in the middle, how, cut between which characters."""
-    FIM_ELIGIBLE = 28
-    """Which documents are ever transformed to fill in the middle."""
-    # 29: noises of rows
-    PARTNER = 30
-    """From which document a row borrows its second half."""
-    SWAP = 31
-    """Whether the halves of a row change places."""
-    CHUNKS = 32
-    """How documents are cut into pairs; laid out, so in the stream of epoch 0."""
+    A number is from 0 to 255, and is never given a second meaning. docs/format.md has all that are taken
+    (section "Random draws"); 2 and 3 are retired.
+    """
+
+
+class OrderTag(Tag):
+    """How rows are ordered."""
+
+    ROWS = 1
+    """Within a shard."""
+    EPOCH = 8
+    """In an epoch of a dataset, if they are few; their shard field is 0."""
 
 
 class Purpose(StrEnum):

@@ -35,12 +35,12 @@ from transformers import (  # of an environment of its own
 
 from stages.objectives.mlm.config import MaskedLM
 from stages.objectives.rows import StoredRows
-from stages.objectives.sentence_pairs.config import ENDS, NextSentence, make_pairs, pair_widths
+from stages.objectives.sentence_pairs.config import ENDS, NextSentence, PairTag, make_pairs, pair_widths
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.pairs import PairRules, pack_pairs
 from stages.ragged import ragged_of
-from stages.seeding import Key, Tag
+from stages.seeding import Key
 
 IDS = {"pad": 0, "unk": 1, "cls": 2, "sep": 3, "mask": 4, "eos": 5}
 FIRST = len(IDS)
@@ -118,7 +118,7 @@ def ours(documents: list[Document], copies: int, *, block: int, short_rate: floa
     ends = [np.cumsum([len(sentence) for sentence in document]).tolist() for document in documents]
     sentences = ragged_of([[*part[:-1], part[-1] + 1] for part in ends] * copies)
     lengths = np.array([len(text) for text in texts] * copies)
-    key = Key(7, 0, 0, Tag.CHUNKS)
+    key = Key(7, 0, 0, PairTag.CHUNKS)
     packed = pack_pairs(lengths, sentences, row_length=widths.stored, rules=rules, key=key)
     layout = packed.layout
     ids = np.full((layout.num_rows, widths.stored), IDS["pad"], np.uint16)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.hashing import FMIX_FACTORS, fmix64
-from stages.seeding import Key, Tag, permutation
+from stages.seeding import Key, OrderTag, permutation
 
 MAX_SORTED = 1024
 """Rows of a dataset of which the order is sorted by draws; that takes 0.3 ms."""
@@ -80,7 +80,7 @@ def shuffled(positions: NDArray[np.int64], size: int, *, seed: int, epoch: int) 
         epoch: the pass over the data; another gives another permutation.
     """
     if size <= MAX_SORTED:
-        return permutation(Key(seed, epoch, 0, Tag.EPOCH_ORDER), size)[positions]
+        return permutation(Key(seed, epoch, 0, OrderTag.EPOCH), size)[positions]
     half = _half_bits(size)
     keys = _round_keys(seed, epoch)
     rows = _encrypt(positions.astype(np.uint64), half, keys)

@@ -34,12 +34,13 @@ from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit
 from stages.ragged import ragged_of
 from stages.reading.checked import BLOCK_BYTES
-from stages.seeding import Key, Purpose, Tag, document_hash, draw_u64
+from stages.seeding import Key, Purpose, document_hash, draw_u64
 from stages.store import digests, drawn, manifest
 from stages.store.arrays import id_dtype
 from stages.tokenizer.special import num_reserved, special_ids
 from tests.docs.generated_pages import clean
 from tests.docs.test_docs import ROOT
+from tests.material.every_kind import TAGS
 
 MIXTURE = "mixture"
 """The kind of which all depends on its components."""
@@ -114,12 +115,12 @@ def test_golden_values_equal_the_code() -> None:
     assert named.hex() == identity
     hashes = {purpose: value for purpose, value in table_after("golden hashes")}  # noqa: C416  # checks the width
     assert hashes == {p.value: f"{document_hash(named, 7, purpose=p):016x}" for p in Purpose}
-    draws = table_after("golden draws")
+    draws, tags = table_after("golden draws"), {int(tag): tag for tag in TAGS}
     for seed, epoch, shard, tag, row, block, first, second in draws:
-        key = Key(int(seed), int(epoch), int(shard), Tag(int(tag)))
+        key = Key(int(seed), int(epoch), int(shard), tags[int(tag)])
         values = draw_u64(key, np.array([row], np.uint64), block=int(block))[0]
         assert [f"{int(value):016x}" for value in values] == [first, second]
-    assert {int(draw[3]) for draw in draws} == set(Tag)
+    assert {int(draw[3]) for draw in draws} == tags.keys()
 
 
 def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.integer]]:

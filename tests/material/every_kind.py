@@ -4,9 +4,14 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stages.objectives.table import KINDS
+from stages.seeding import Tag
 
 Content = Mapping[str, Any]
 """An objective as a run file has it."""
+
+
+TAGS = [tag for own in Tag.__subclasses__() for tag in own]
+"""Of all draws: those of the objectives, and of all rows."""
 
 
 def with_every_kind(chosen: Mapping[str, Content], *, but: Collection[str] = ()) -> dict[str, Content]:

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stages.objectives.mlm.config import MaskTag
 from stages.seeding import (
     MAX_SHARDS,
     Key,
+    OrderTag,
     Purpose,
-    Tag,
     document_hash,
     draw_u64,
     permutation,
@@ -27,6 +28,7 @@ from stages.seeding import (
     threshold,
 )
 from tests.campaign import examples
+from tests.material.every_kind import TAGS
 
 ONES = 0xFFFFFFFF
 KNOWN_ANSWERS = {
@@ -61,7 +63,7 @@ KEYS = st.builds(
     seed=st.integers(0, 2**64 - 1),
     epoch=st.integers(0, 2**32 - 1),
     shard=st.integers(0, MAX_SHARDS - 1),
-    tag=st.sampled_from(Tag),
+    tag=st.sampled_from(TAGS),
 )
 
 
@@ -105,7 +107,7 @@ def test_the_fields_of_a_key_are_packed_as_the_table_says(key: Key, row: int, bl
 def test_no_two_streams_share_a_block() -> None:
     edges = (0, 1, 2**24 - 1)
     found = [
-        tuple(draws(Key(seed, epoch, shard, Tag.ROW_ORDER), row, block=block)[0])
+        tuple(draws(Key(seed, epoch, shard, OrderTag.ROWS), row, block=block)[0])
         for seed, epoch, shard, row, block in product((*edges, 2**32, 2**63), edges, edges, edges, edges)
     ]
     assert len(found) == 5 * 3**4
@@ -113,7 +115,7 @@ def test_no_two_streams_share_a_block() -> None:
 
 
 def test_a_draw_is_golden() -> None:
-    assert draws(Key(7, 1, 2, Tag.ROW_ORDER), 0, 3) == GOLDEN_DRAWS
+    assert draws(Key(7, 1, 2, OrderTag.ROWS), 0, 3) == GOLDEN_DRAWS
 
 
 @pytest.mark.parametrize(
@@ -121,13 +123,14 @@ def test_a_draw_is_golden() -> None:
 )
 def test_a_field_that_does_not_fit_its_bits_is_refused(fields: tuple[int, int, int]) -> None:
     with pytest.raises(AssertionError):
-        Key(*fields, Tag.ROW_ORDER)
+        Key(*fields, OrderTag.ROWS)
 
 
 def test_tags_fit_their_eight_bits_and_are_distinct() -> None:
-    numbers = [int(tag) for tag in Tag]
-    assert numbers
+    numbers = [int(tag) for tag in TAGS]
+    assert {1, 4, 32} < set(numbers)
     assert len(set(numbers)) == len(numbers)
+    assert not {2, 3} & set(numbers), "retired"
     assert all(0 < number < 256 for number in numbers)
 
 
@@ -138,9 +141,9 @@ def test_a_permutation_holds_every_number_once(key: Key, size: int) -> None:
 
 
 def test_a_permutation_is_golden_and_another_for_each_field() -> None:
-    base = Key(7, 0, 0, Tag.ROW_ORDER)
+    base = Key(7, 0, 0, OrderTag.ROWS)
     assert permutation(base, 8).tolist() == GOLDEN_PERMUTATION
-    others = [Key(8, 0, 0, Tag.ROW_ORDER), Key(7, 1, 0, Tag.ROW_ORDER), Key(7, 0, 1, Tag.ROW_ORDER)]
+    others = [Key(8, 0, 0, OrderTag.ROWS), Key(7, 1, 0, OrderTag.ROWS), Key(7, 0, 1, OrderTag.ROWS)]
     orders = {tuple(permutation(key, 100).tolist()) for key in (base, *others)}
     assert len(orders) == 4
 
@@ -148,7 +151,7 @@ def test_a_permutation_is_golden_and_another_for_each_field() -> None:
 def test_permutations_are_uniform() -> None:
     counts = np.zeros(24, np.int64)
     for shard in range(2_400):
-        order = permutation(Key(3, 0, shard, Tag.ROW_ORDER), 4)
+        order = permutation(Key(3, 0, shard, OrderTag.ROWS), 4)
         counts[rank(order)] += 1
     assert float(((counts - 100) ** 2 / 100).sum()) < 49.7  # chi-square, 23 degrees, p = 0.001
 
@@ -194,7 +197,7 @@ def test_scaling_changes_where_the_product_does(size: int, data: st.DataObject) 
 
 
 def test_each_row_may_have_a_block_of_its_own() -> None:
-    key = Key(7, 3, 5, Tag.MASK_LEADING)
+    key = Key(7, 3, 5, MaskTag.LEADING)
     together = draw_u64(key, np.array([4, 9, 4], np.uint64), block=np.array([0, 1, 2], np.uint64))
     assert together.tolist() == [
         draws(key, row, block=block)[0] for row, block in ((4, 0), (9, 1), (4, 2))
@@ -209,13 +212,13 @@ def test_shards_of_both_splits_key_draws_of_their_own() -> None:
 def test_no_global_generator_is_touched() -> None:
     python = random.getstate()
     numpy_state = str(np.random.get_state())  # noqa: NPY002  # the state that must stay as it is
-    permutation(Key(1, 2, 3, Tag.ROW_ORDER), 100)
+    permutation(Key(1, 2, 3, OrderTag.ROWS), 100)
     document_hash(IDENTITY, 1, purpose=Purpose.SHARD)
-    first = permutation(Key(1, 2, 3, Tag.ROW_ORDER), 50)
+    first = permutation(Key(1, 2, 3, OrderTag.ROWS), 50)
     assert random.getstate() == python
     assert str(np.random.get_state()) == numpy_state  # noqa: NPY002
     random.seed(5)
-    assert (permutation(Key(1, 2, 3, Tag.ROW_ORDER), 50) == first).all()
+    assert (permutation(Key(1, 2, 3, OrderTag.ROWS), 50) == first).all()
     random.setstate(python)
 
 

@@ -27,7 +27,7 @@ from stages.packing.sections import prompt_lengths
 from stages.packing.single import pack_single
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged
-from stages.seeding import Key, Tag, permutation
+from stages.seeding import Key, OrderTag, permutation
 from stages.store.manifest import ADDED_END, OBJECTIVE_ID, PROMPT
 
 Interleave = Literal["shuffle", "exact"]
@@ -84,7 +84,7 @@ def lay_out(group: MergedGroup, settings: RowSettings, known: ResolvedObjective)
     laid = _Packer(settings, known, begins).rows_of(group, sources)
     if settings.row_frame is not None:
         laid = _framed(laid, group.lengths, begins=begins, row_length=known.widths.stored)
-    order = permutation(Key(settings.seed, 0, group.number, Tag.ROW_ORDER), laid.layout.num_rows)
+    order = permutation(Key(settings.seed, 0, group.number, OrderTag.ROWS), laid.layout.num_rows)
     by_source = None
     if sources is not None:
         classes, counts = class_counts(laid.layout, sources, num_sources=len(names))

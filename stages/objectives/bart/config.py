@@ -59,6 +59,19 @@ ENDS = 2
 _MBART = {"mask_ratio": 0.35, "poisson_lambda": 3.5, "permute_probability": 1.0}
 
 
+class DenoisingTag(Tag):
+    """What the draws of noises are for; those of permuted sentences have a tag of their own."""
+
+    SPAN_LENGTH = 21
+    """How many tokens each mask of an infilled row hides."""
+    SPAN_PLACE = 22
+    """Where its masks stand."""
+    DELETION = 23
+    """Which tokens are deleted."""
+    ROTATION = 24
+    """Whether a row is turned, and what comes first."""
+
+
 class BART(Objective):
     """Denoising of rows."""
 
@@ -190,7 +203,7 @@ def span_lengths(
     count, lengths = 0, np.zeros(1, np.int64)
     while lengths.sum() < hidden:
         count += hidden
-        draws = _draws(rows, row, Tag.SPAN_LENGTH, count)
+        draws = _draws(rows, row, DenoisingTag.SPAN_LENGTH, count)
         lengths = np.searchsorted(table, draws, side="right").astype(np.int64)
     ends = np.cumsum(lengths)
     last = int(np.argmax(ends >= hidden))
@@ -198,7 +211,7 @@ def span_lengths(
     lengths[last] -= ends[last] - hidden
     insertions = widths.inputs - ENDS - (length - hidden) - np.count_nonzero(lengths)
     lengths = lengths[(lengths > 0) | (np.cumsum(lengths == 0) <= insertions)]
-    place = scale(_draws(rows, row, Tag.SPAN_PLACE, 1), len(lengths))[0]
+    place = scale(_draws(rows, row, DenoisingTag.SPAN_PLACE, 1), len(lengths))[0]
     return np.insert(lengths[:-1], place, lengths[-1])
 
 
@@ -213,7 +226,7 @@ def _noise(
 ) -> NDArray[np.int64]:
     """Return the tokens and masks of one row between BOS and EOS."""
     hidden, count = int(spans.sum()), len(spans)
-    draws = _draws(rows, row, Tag.SPAN_PLACE, 1 + count)[1:]
+    draws = _draws(rows, row, DenoisingTag.SPAN_PLACE, 1 + count)[1:]
     is_mask = _choose(draws, len(body) - hidden + count)
     ends = np.flatnonzero(is_mask) - np.arange(count) + np.cumsum(spans)
     shown = np.ones(len(body), np.bool_)
@@ -223,9 +236,9 @@ def _noise(
     items[~is_mask] = body[shown]
     kept = len(body) - hidden
     deleted = min(budget(config.delete_ratio, len(body)), kept)
-    lost = _choose(_draws(rows, row, Tag.DELETION, deleted), kept)
+    lost = _choose(_draws(rows, row, DenoisingTag.DELETION, deleted), kept)
     items = np.delete(items, np.flatnonzero(~is_mask)[lost])
-    turn, start = _draws(rows, row, Tag.ROTATION, 2)
+    turn, start = _draws(rows, row, DenoisingTag.ROTATION, 2)
     if int(turn) < threshold(config.rotate_probability) and len(items):
         items = np.roll(items, -scale(start[None], len(items))[0])
     return items

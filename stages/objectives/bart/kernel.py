@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.bart.config import BART, ENDS, poisson_thresholds
+from stages.objectives.bart.config import BART, ENDS, DenoisingTag, poisson_thresholds
 from stages.objectives.kernels.noise import draw, draw_block, scaled, stream_key_of
 from stages.objectives.kernels.seq2seq import Frame, close_row, frame_of
 from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.seq2seq import refuse_overflow
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag, threshold
+from stages.seeding import threshold
 
 
 class _Noise(NamedTuple):
@@ -54,10 +54,10 @@ def add_noise(rows: StoredRows, config: BART, vocabulary: Vocabulary, widths: Wi
     refuse_overflow(lengths + ENDS, lengths + 1, widths=widths, numbers=rows.numbers)
     turning = threshold(config.rotate_probability)
     noise = _Noise(
-        stream_key_of(rows, Tag.SPAN_LENGTH),
-        stream_key_of(rows, Tag.SPAN_PLACE),
-        stream_key_of(rows, Tag.DELETION),
-        stream_key_of(rows, Tag.ROTATION),
+        stream_key_of(rows, DenoisingTag.SPAN_LENGTH),
+        stream_key_of(rows, DenoisingTag.SPAN_PLACE),
+        stream_key_of(rows, DenoisingTag.DELETION),
+        stream_key_of(rows, DenoisingTag.ROTATION),
         np.array(poisson_thresholds(config.poisson_lambda), np.uint64),
         np.array([config.mask_ratio, config.delete_ratio]),
         np.array([turning > 0, max(turning - 1, 0)], np.uint64),

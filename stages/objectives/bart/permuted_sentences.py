@@ -33,6 +33,13 @@ AddNoise = Callable[[StoredRows, BART, Vocabulary, Widths], Columns]
 """Draws the other noises of rows."""
 
 
+class SentenceTag(Tag):
+    """What the draws of permuted sentences are for."""
+
+    ORDER = 26
+    """Whether the sentences of a row change places, and in which order they stand."""
+
+
 def permute_and_add_noise(
     rows: StoredRows,
     config: BART,
@@ -60,7 +67,7 @@ def permute_and_add_noise(
 
 def permute_sentences(rows: StoredRows, config: BART, shard: WholeShard, *, eos: int) -> StoredRows:
     """Return the rows with their sentences in the order drawn."""
-    key = rows.key(Tag.SENTENCES)
+    key = rows.key(SentenceTag.ORDER)
     draws = draw_u64(key, rows.numbers.astype(np.uint64))[:, 0]
     some = np.flatnonzero(below(draws, threshold(config.permute_probability)))
     part = rows.take(some)

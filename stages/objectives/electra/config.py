@@ -29,6 +29,7 @@ from pydantic import Field, model_validator
 
 from stages.errors import FormatError
 from stages.objectives.mlm.config import (  # selects by the same draws
+    MaskTag,
     Selection,
     chunks,
     draw_blocks,
@@ -38,7 +39,7 @@ from stages.objectives.mlm.config import (  # selects by the same draws
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.traits import Objective
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag, scale
+from stages.seeding import scale
 
 MAX_UNIGRAM = (1 << 32) - 1
 """Ordinary tokens of a shard of which frequencies can be taken."""
@@ -109,7 +110,7 @@ def replace_tokens(
     selected = np.zeros(input_ids.shape, np.bool_)
     for begin, part in chunks(rows):
         row, position = select_positions(part, config, vocabulary)
-        drawn = draw_blocks(part, Tag.MASK_REPLACEMENT, row, position)[:, 1]
+        drawn = draw_blocks(part, MaskTag.REPLACEMENT, row, position)[:, 1]
         selected[begin + row, position] = True
         if counts is None:
             input_ids[begin + row, position] = vocabulary.ordinary[

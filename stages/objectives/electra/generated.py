@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, DataError
 from stages.objectives.electra.config import ReplacedTokens
-from stages.objectives.mlm.config import Positions, draw_blocks, select_positions
+from stages.objectives.mlm.config import MaskTag, Positions, draw_blocks, select_positions
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag, threshold
+from stages.seeding import threshold
 
 Generate = Callable[[NDArray[np.int64], NDArray[np.bool_], Positions], NDArray[np.floating]]
 """Returns the logits of selected positions."""
@@ -107,7 +107,7 @@ def _replace(
     row, position = select_positions(rows, config, vocabulary)
     selected = np.zeros(rows.input_ids.shape, np.bool_)
     selected[row, position] = True
-    draws = draw_blocks(rows, Tag.MASK_REPLACEMENT, row, position)
+    draws = draw_blocks(rows, MaskTag.REPLACEMENT, row, position)
     seen = rows.input_ids.astype(np.int64)
     shows = np.array([draw < threshold(config.mask_share) for draw in draws[:, 0].tolist()], np.bool_)
     seen[row[shows], position[shows]] = vocabulary.named("mask")

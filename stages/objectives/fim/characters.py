@@ -54,6 +54,15 @@ Encode = Callable[[Sequence[str]], list[NDArray[np.integer]]]
 """Returns the ids of texts, as they are."""
 
 
+class CharacterTag(Tag):
+    """What the draws between characters are for."""
+
+    SEGMENTS = 27
+    """Which segments are transformed to fill in the middle, how, cut between which characters."""
+    ELIGIBLE = 28
+    """Which documents are ever transformed."""
+
+
 @dataclass(frozen=True)
 class Spelling:
     """What ids and text have to do with each other."""
@@ -245,11 +254,11 @@ def _choose(
     """Return the segments that are to be transformed, cut."""
     numbers = shard.segments_in(rows.numbers)
     doc = np.asarray(shard.segments["doc"][numbers], np.int64)
-    key, document = rows.key(Tag.FIM_TEXT), doc.astype(np.uint64)
+    key, document = rows.key(CharacterTag.SEGMENTS), doc.astype(np.uint64)
     block = 2 * shard.ordinals[numbers].astype(np.uint64)
     first = draw_u64(key, document, block=block)
     cuts = draw_u64(key, document, block=block + np.uint64(1))
-    always = Key(rows.seed, 0, rows.shard, Tag.FIM_ELIGIBLE)
+    always = Key(rows.seed, 0, rows.shard, CharacterTag.ELIGIBLE)
     eligible = below(draw_u64(always, document)[:, 0], threshold(config.document_fraction))
     eligible &= _drawn(first[:, 0], doc, config, shard, rate="fim_rate")
     suffix_first = _drawn(first[:, 1], doc, config, shard, rate="fim_spm_rate")

@@ -47,6 +47,13 @@ GROWTH = 3
 """Tokens by which a segment may grow."""
 
 
+class FimTag(Tag):
+    """What the draws between tokens are for; those between characters have tags of their own."""
+
+    SEGMENTS = 20
+    """Which segments are transformed to fill in the middle, in which order, cut where."""
+
+
 class FIMRates(Config):
     """How often the documents of one source are transformed."""
 
@@ -255,7 +262,7 @@ def _segment_draws(rows: StoredRows) -> NDArray[np.uint64]:
     numbers = np.repeat(rows.numbers, counts).astype(np.uint64)
     within = np.arange(len(numbers)) - np.repeat(rows.segment_ptr[:-1], counts)
     block = 2 * within.astype(np.uint64)
-    key = rows.key(Tag.FIM)
+    key = rows.key(FimTag.SEGMENTS)
     choices = draw_u64(key, numbers, block=block)
     return np.hstack([choices, draw_u64(key, numbers, block=block + np.uint64(1))])
 

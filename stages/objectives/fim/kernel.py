@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.fim.config import FIM, GROWTH, fim_ids, require_room
+from stages.objectives.fim.config import FIM, GROWTH, FimTag, fim_ids, require_room
 from stages.objectives.kernels.noise import draw_block, scaled, stream_key_of
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag, threshold
+from stages.seeding import threshold
 
 
 class _Frame(NamedTuple):
@@ -38,7 +38,7 @@ def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths
     _transform_rows(
         rows.input_ids,
         (rows.segment_ptr, rows.segment_length, rows.numbers),
-        stream_key_of(rows, Tag.FIM),
+        stream_key_of(rows, FimTag.SEGMENTS),
         np.array([[rate > 0, max(rate - 1, 0)] for rate in rates], np.uint64),
         np.append(fim_ids(vocabulary), vocabulary.named("pad")),
         (config.train_on_sentinels, config.loss == "middle"),

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.objectives.kernels.noise import draw_block, philox
-from stages.objectives.mlm.config import Selection, ngram_bounds, word_starts
+from stages.objectives.mlm.config import MaskTag, Selection, ngram_bounds, word_starts
 from stages.objectives.rows import StoredRows
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Key, Tag, threshold
+from stages.seeding import Key, threshold
 
 _ONE, _EIGHT, _TOP, _ONES = np.uint64(1), np.uint64(8), np.uint64(56), np.uint64(0x0101010101010101)
 LEADING, REST = np.uint64(48), np.uint64(16)
 MANY_RANGES = 8
 """Ranges of special ids above which a table of all ids is faster than a loop for each range."""
 
-_TAGS = (Tag.MASK_LEADING, Tag.MASK_REST, Tag.MASK_REPLACEMENT, Tag.MASK_NGRAM)
+_TAGS = (MaskTag.LEADING, MaskTag.REST, MaskTag.REPLACEMENT, MaskTag.NGRAM)
 _HOW = list(Selection)
 BERNOULLI, EXACT, WHOLE_WORD = map(_HOW.index, _HOW[:3])
 

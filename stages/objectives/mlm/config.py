@@ -70,6 +70,19 @@ Positions = tuple[NDArray[np.int64], NDArray[np.int64]]
 """(row, position), both (S,), from the first row to the last and from left to right."""
 
 
+class MaskTag(Tag):
+    """What the draws of masks are for."""
+
+    LEADING = 4
+    """The 16 leading bits of the draws by which positions are selected."""
+    REST = 5
+    """Their other bits."""
+    REPLACEMENT = 6
+    """What is shown at selected positions."""
+    NGRAM = 7
+    """How many words an n-gram has."""
+
+
 class Selection(StrEnum):
     """How positions are selected."""
 
@@ -149,7 +162,7 @@ def mask_tokens(
     for begin, part in chunks(rows):
         row, position = select_positions(part, config, vocabulary)
         tokens = part.input_ids[row, position]
-        draws = draw_blocks(part, Tag.MASK_REPLACEMENT, row, position)
+        draws = draw_blocks(part, MaskTag.REPLACEMENT, row, position)
         random = vocabulary.ordinary[scale(draws[:, 1], len(vocabulary.ordinary))]
         actions = draws[:, 0]
         if config.selection is Selection.BERNOULLI:
@@ -287,7 +300,7 @@ def _ngrams(
     draws = _selecting(rows, row, first)
     wanted = np.ones(len(row), np.int64)
     for bound in ngram_bounds(config.max_ngram)[:-1]:
-        wanted += ~below(draw_blocks(rows, Tag.MASK_NGRAM, row, first)[:, 0], bound)
+        wanted += ~below(draw_blocks(rows, MaskTag.NGRAM, row, first)[:, 0], bound)
     sizes = np.bincount(np.cumsum(begins)[maskable.ravel()] - 1, minlength=len(row))
     budgets = expected_counts(np.count_nonzero(maskable, axis=1), config.mask_probability)
     selected = np.zeros_like(maskable)
@@ -342,7 +355,7 @@ def _leading(rows: StoredRows) -> NDArray[np.uint16]:
     count, length = rows.input_ids.shape
     groups = -(-length // _SERVED)
     row = np.repeat(np.arange(count), 8 * groups)
-    draws = draw_blocks(rows, Tag.MASK_LEADING, row, np.tile(np.arange(8 * groups), count))
+    draws = draw_blocks(rows, MaskTag.LEADING, row, np.tile(np.arange(8 * groups), count))
     lanes = np.ascontiguousarray(draws.reshape(-1, 8, 2).transpose(0, 2, 1), "<u8").view("<u2")
     return lanes.reshape(count, groups * _SERVED)[:, :length]
 
@@ -352,9 +365,9 @@ def _selecting(
 ) -> NDArray[np.uint64]:
     """Return the draw that selects each of some positions: (S,)."""
     number = position // 4 % 16
-    served = draw_blocks(rows, Tag.MASK_LEADING, row, position // _SERVED * 8 + number % 8)
+    served = draw_blocks(rows, MaskTag.LEADING, row, position // _SERVED * 8 + number % 8)
     lanes = served[np.arange(len(row)), number // 8] >> (position % 4 * 16).astype(np.uint64)
-    rest = draw_blocks(rows, Tag.MASK_REST, row, position)[:, 0]
+    rest = draw_blocks(rows, MaskTag.REST, row, position)[:, 0]
     return lanes << np.uint64(48) | rest >> np.uint64(16)
 
 

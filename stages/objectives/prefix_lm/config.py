@@ -72,6 +72,13 @@ _SMALLEST = 2
 """Tokens of the shortest text that has a prefix and a rest."""
 
 
+class PrefixTag(Tag):
+    """What the draws of prefixes are for."""
+
+    LENGTH = 12
+    """Where a prefix ends."""
+
+
 class PrefixLM(Objective):
     """Prefix language modelling."""
 
@@ -222,7 +229,7 @@ def with_prompts(
 def _prefixes(rows: StoredRows, n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int64]:
     """Return the length of each row's prefix."""
     shortest = shortest_prefixes(n, config)
-    draws = draw_u64(rows.key(Tag.PREFIX_LENGTH), rows.numbers.astype(np.uint64))[:, 0]
+    draws = draw_u64(rows.key(PrefixTag.LENGTH), rows.numbers.astype(np.uint64))[:, 0]
     prefix = n.copy()
     for row in np.flatnonzero(n >= _SMALLEST):
         prefix[row] = shortest[row] + scale(draws[row : row + 1], int(n[row] - shortest[row]))[0]
@@ -321,7 +328,7 @@ def _drawn_prefixes(rows: StoredRows, config: PrefixLM) -> NDArray[np.int64]:
     within = np.arange(len(n)) - np.repeat(rows.segment_ptr[:-1], counts)
     numbers = np.repeat(rows.numbers, counts).astype(np.uint64)
     blocks = draw_u64(
-        rows.key(Tag.PREFIX_LENGTH), numbers, block=within.astype(np.uint64) // np.uint64(2)
+        rows.key(PrefixTag.LENGTH), numbers, block=within.astype(np.uint64) // np.uint64(2)
     )
     draws = blocks[np.arange(len(n)), within % 2]
     shortest, prefix = shortest_prefixes(n, config), n.copy()

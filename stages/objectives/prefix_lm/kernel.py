@@ -9,10 +9,15 @@ from numpy.typing import NDArray
 from stages.kernels import kernel
 from stages.objectives.kernels.noise import draw, scaled, stream_key_of
 from stages.objectives.kernels.seq2seq import Frame, close_row, copy_range, frame_of
-from stages.objectives.prefix_lm.config import PrefixLM, shortest_prefixes, split_lengths, with_prompts
+from stages.objectives.prefix_lm.config import (
+    PrefixLM,
+    PrefixTag,
+    shortest_prefixes,
+    split_lengths,
+    with_prompts,
+)
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag
 
 _IGNORED = np.int32(IGNORED)
 
@@ -26,7 +31,7 @@ def split_prefixes(
         FormatError: a row that does not fit its columns.
     """
     n = split_lengths(rows, config, vocabulary, widths)
-    stream_key = stream_key_of(rows, Tag.PREFIX_LENGTH)
+    stream_key = stream_key_of(rows, PrefixTag.LENGTH)
     drawn = _prefixes(stream_key, rows.numbers, n, shortest_prefixes(n, config))
     prefix = with_prompts(rows.prompt, n, drawn)
     if config.architecture == "decoder_only":
@@ -104,7 +109,7 @@ def split_documents(
     _split_segments(
         rows.input_ids,
         (rows.segment_ptr, rows.segment_length, rows.numbers),
-        stream_key_of(rows, Tag.PREFIX_LENGTH),
+        stream_key_of(rows, PrefixTag.LENGTH),
         (named, shortest_prefixes(rows.segment_length, config)),
         (labels, in_prefix),
     )

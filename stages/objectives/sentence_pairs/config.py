@@ -58,6 +58,17 @@ LEAST_PAIR = ENDS + 2
 """Tokens of the shortest row that holds a pair."""
 
 
+class PairTag(Tag):
+    """What the draws of pairs are for."""
+
+    PARTNER = 30
+    """From which document a row borrows its second half."""
+    SWAP = 31
+    """Whether the halves of a row change places."""
+    CHUNKS = 32
+    """How documents are cut into pairs; laid out, so in the stream of epoch 0."""
+
+
 class NextSentence(Objective):
     """Next sentence prediction, with masks."""
 
@@ -214,7 +225,7 @@ def _halves(rows: StoredRows, eos: int) -> _Halves:
 def _borrow(rows: StoredRows, halves: _Halves, shard: WholeShard) -> tuple[_Halves, Columns]:
     """Return each row that has room for it a second half of another document."""
     assert rows.room is not None, "packed for another objective"
-    draws = draw_u64(rows.key(Tag.PARTNER), rows.numbers.astype(np.uint64))
+    draws = draw_u64(rows.key(PairTag.PARTNER), rows.numbers.astype(np.uint64))
     own, lenders = shard.owners(rows.numbers), shard.with_text
     place = np.searchsorted(lenders, own)
     lends_itself = np.append(lenders, -1)[place] == own
@@ -262,7 +273,7 @@ def _lent(
 
 def _swap(rows: StoredRows, halves: _Halves, config: SentenceOrder) -> tuple[_Halves, Columns]:
     """Let the halves of some rows change places."""
-    draws = draw_u64(rows.key(Tag.SWAP), rows.numbers.astype(np.uint64))[:, 0]
+    draws = draw_u64(rows.key(PairTag.SWAP), rows.numbers.astype(np.uint64))[:, 0]
     swapped = below(draws, threshold(config.swap_rate)) & (halves.b > 0)
     labels = np.where(halves.b > 0, swapped, IGNORED).astype(np.int32)
     return halves._replace(swapped=swapped), {"sentence_order_label": labels}

@@ -12,6 +12,7 @@ from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths
 from stages.objectives.sentence_pairs.config import (
     LEAST_PAIR,
     NextSentence,
+    PairTag,
     SentenceOrder,
     SentencePairs,
     check_borrowed,
@@ -23,7 +24,7 @@ from stages.objectives.sentence_pairs.config import (
 from stages.objectives.sentence_pairs.laws import count_nsp, count_sop
 from stages.objectives.traits import Form, Questions, Traits
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Key, Tag
+from stages.seeding import Key
 from stages.store.manifest import ROOM, Column
 
 
@@ -144,7 +145,7 @@ def _lay_out(
         documents.sentences,
         row_length=widths.stored,
         rules=PairRules(short_rate, borrow_rate),
-        key=Key(documents.seed, 0, documents.group, Tag.CHUNKS),
+        key=Key(documents.seed, 0, documents.group, PairTag.CHUNKS),
     )
     return LaidOutRows(pairs.layout, {ROOM: pairs.room} if borrow_rate else {})
 

@@ -48,6 +48,13 @@ CROPS = 2
 """Views that are drawn of a row; a block holds a draw for each."""
 
 
+class ViewTag(Tag):
+    """What the draws of views are for."""
+
+    CROP = 25
+    """Where the views of a row begin."""
+
+
 class SimCSE(Objective):
     """Contrastive learning of texts from two views of each."""
 
@@ -205,7 +212,7 @@ def crops(rows: StoredRows, config: SimCSE) -> tuple[NDArray[np.int64], NDArray[
     if config.views == "identical":
         return np.zeros((len(filled), CROPS), np.int64), filled
     lengths = np.ceil(config.crop_ratio * filled).astype(np.int64)
-    draws = draw_u64(rows.key(Tag.CROP), rows.numbers.astype(np.uint64)).tolist()
+    draws = draw_u64(rows.key(ViewTag.CROP), rows.numbers.astype(np.uint64)).tolist()
     places = (filled - lengths + 1).tolist()
     begins = [[u * size >> 64 for u in pair] for pair, size in zip(draws, places, strict=True)]
     return np.array(begins, np.int64).reshape(-1, CROPS), lengths

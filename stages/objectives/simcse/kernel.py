@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from stages.kernels import kernel
 from stages.objectives.kernels.noise import draw_block, scaled, stream_key_of
 from stages.objectives.rows import Columns, StoredRows, Widths
-from stages.objectives.simcse.config import SimCSE, view_starts
+from stages.objectives.simcse.config import SimCSE, ViewTag, view_starts
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag
 
 
 def make_views(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths: Widths) -> Columns:
@@ -30,7 +29,7 @@ def make_views(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths:
         rows.input_ids,
         rows.filled,
         rows.numbers,
-        stream_key_of(rows, Tag.CROP),
+        stream_key_of(rows, ViewTag.CROP),
         config.crop_ratio if config.views == "cropped" else 1.0,
         vocabulary.named("pad"),
         (input_ids, input_length),

@@ -60,6 +60,15 @@ _SMALLEST = 2
 """Tokens of the shortest body that can be text and noise."""
 
 
+class SpanTag(Tag):
+    """What the draws of spans are for."""
+
+    NOISE_CUTS = 10
+    """Where corrupted tokens are cut into spans."""
+    TEXT_CUTS = 11
+    """Where the tokens between the spans are cut."""
+
+
 class SpanCorruption(Objective):
     """Span corruption, as T5 has it."""
 
@@ -239,8 +248,8 @@ def _corrupt(
     first = [vocabulary.named(config.mode_token)] if config.mode_token else []
     if spans == 0:
         return np.concatenate([first, body, eos]).astype(np.int64), np.empty(0, np.int64)
-    hidden = composition(_draws(rows, row, Tag.NOISE_CUTS, spans - 1), noise, spans)
-    shown = composition(_draws(rows, row, Tag.TEXT_CUTS, spans - 1), n - noise, spans)
+    hidden = composition(_draws(rows, row, SpanTag.NOISE_CUTS, spans - 1), noise, spans)
+    shown = composition(_draws(rows, row, SpanTag.TEXT_CUTS, spans - 1), n - noise, spans)
     inputs, targets = first, []
     place = 0
     for text, span, sentinel in zip(shown, hidden, vocabulary.sentinels, strict=False):

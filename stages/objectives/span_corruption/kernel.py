@@ -9,9 +9,8 @@ from stages.kernels import kernel
 from stages.objectives.kernels.noise import fill_draws, scaled, stream_key_of
 from stages.objectives.kernels.seq2seq import Frame, close_row, copy_range, frame_of
 from stages.objectives.rows import Columns, StoredRows, Widths
-from stages.objectives.span_corruption.config import SpanCorruption, spans_of_rows
+from stages.objectives.span_corruption.config import SpanCorruption, SpanTag, spans_of_rows
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag
 
 
 class _Sequences(NamedTuple):
@@ -47,8 +46,8 @@ def corrupt_spans(
     _corrupt(
         _Sequences(rows.input_ids, rows.numbers, n, noise, spans),
         _Ids(vocabulary.named("pad"), vocabulary.named("eos"), mode, vocabulary.sentinels),
-        stream_key_of(rows, Tag.NOISE_CUTS),
-        stream_key_of(rows, Tag.TEXT_CUTS),
+        stream_key_of(rows, SpanTag.NOISE_CUTS),
+        stream_key_of(rows, SpanTag.TEXT_CUTS),
         frame,
     )
     return frame.columns()

@@ -6,12 +6,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stages.objectives.rows import StoredRows
+from stages.objectives.sentence_pairs.config import PairTag
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.layout import Layout
 from stages.packing.pairs import PairRules, pack_pairs
 from stages.ragged import Ragged, ragged_of
-from stages.seeding import Key, Tag
+from stages.seeding import Key
 
 SPECIAL = {
     name: number
@@ -79,7 +80,7 @@ def paired(
         sentences_of(documents),
         row_length=row_length,
         rules=PairRules(0.1, borrow_rate),
-        key=Key(7, 0, 3, Tag.CHUNKS),
+        key=Key(7, 0, 3, PairTag.CHUNKS),
     )
     shard = shard_of(documents, found.layout)
     return rows_of(shard, room=found.room), shard

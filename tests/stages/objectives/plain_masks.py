@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stages.objectives.mlm.config import MaskedLM, Selection, ngram_bounds
+from stages.objectives.mlm.config import MaskedLM, MaskTag, Selection, ngram_bounds
 from stages.objectives.rows import IGNORED, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.seeding import Tag, draw_u64, threshold
@@ -66,9 +66,9 @@ def selecting_draw(rows: StoredRows, number: int, place: int) -> int:
         return [int(value) for value in found]
 
     q = place // 4 % 16
-    lanes = block(Tag.MASK_LEADING, 8 * (place // 64) + q % 8)[q // 8]
+    lanes = block(MaskTag.LEADING, 8 * (place // 64) + q % 8)[q // 8]
     leading = lanes >> 16 * (place % 4) & 0xFFFF
-    return leading << 48 | block(Tag.MASK_REST, place)[0] >> 16
+    return leading << 48 | block(MaskTag.REST, place)[0] >> 16
 
 
 def single_draws(rows: StoredRows, tag: Tag, number: int, place: int) -> tuple[int, int]:
@@ -114,7 +114,7 @@ def plain_selection(
     selected: set[int] = set()
     starts = [(draws[chain[n][0]], chain[n][0], n, chain) for chain in chains for n in range(len(chain))]
     for _, first, n, chain in sorted(starts, key=lambda start: start[:2]):
-        drawn = single_draws(rows, Tag.MASK_NGRAM, int(rows.numbers[row]), first)[0]
+        drawn = single_draws(rows, MaskTag.NGRAM, int(rows.numbers[row]), first)[0]
         wanted = next(m for m, b in enumerate(ngram_bounds(config.max_ngram), 1) if drawn < b)
         for size in range(wanted, 0, -1):
             held = [place for word in chain[n : n + size] for place in word]
@@ -139,7 +139,7 @@ def plain_masks(
     for row, number in enumerate(rows.numbers.tolist()):
         selected, draws = plain_selection(rows, row, config, vocabulary)
         for place in selected:
-            action, drawn = single_draws(rows, Tag.MASK_REPLACEMENT, number, place)
+            action, drawn = single_draws(rows, MaskTag.REPLACEMENT, number, place)
             bounds = to_mask, to_random
             if config.selection is Selection.BERNOULLI:
                 chance = threshold(config.mask_probability)

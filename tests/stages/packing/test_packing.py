@@ -17,7 +17,7 @@ from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
 from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
 from stages.packing.single import pack_single
-from stages.seeding import Key, Tag, permutation
+from stages.seeding import Key, OrderTag, permutation
 from stages.store.ranges import copy_ranges
 from tests.campaign import examples
 
@@ -26,7 +26,7 @@ PACKERS = [pack_best_fit, pack_concat]
 GROWTH = 3
 LENGTHS = st.lists(st.integers(1, 40), max_size=60)
 ROW_LENGTHS = st.integers(2, 24)
-KEY = Key(7, 0, 3, Tag.ROW_ORDER)
+KEY = Key(7, 0, 3, OrderTag.ROWS)
 QUICK = settings(deadline=None, derandomize=True, max_examples=examples(50))
 
 
@@ -279,7 +279,7 @@ def rows_of(layout: Layout) -> list[list[tuple[int, int, int, int]]]:
 
 def test_shuffling_changes_the_order_by_shard_and_seed() -> None:
     layout = packed(pack_concat, [400], 4)
-    keys = [KEY, Key(8, 0, 3, Tag.ROW_ORDER), Key(7, 0, 4, Tag.ROW_ORDER)]
+    keys = [KEY, Key(8, 0, 3, OrderTag.ROWS), Key(7, 0, 4, OrderTag.ROWS)]
     orders = {tuple(shuffled(layout, key).doc_offset.tolist()) for key in keys}
     assert len(orders) == 3
     assert tuple(layout.doc_offset.tolist()) not in orders

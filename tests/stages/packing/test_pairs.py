@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stages.objectives.sentence_pairs.config import PairTag
 from stages.packing import pairs
 from stages.packing.pairs import PairLayout, PairRules, pack_pairs
 from stages.ragged import Ragged, ragged_of
-from stages.seeding import Key, Tag
+from stages.seeding import Key
 from tests.campaign import examples
 from tests.stages.objectives.built_rows import sigmas
 
-KEY = Key(7, 0, 3, Tag.CHUNKS)
+KEY = Key(7, 0, 3, PairTag.CHUNKS)
 NSP, SOP = PairRules(0.1, 0.5), PairRules(0.1, 0.0)
 rules = st.builds(PairRules, st.sampled_from([0.0, 0.1, 1.0]), st.sampled_from([0.0, 0.5, 1.0]))
 

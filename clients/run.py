@@ -27,10 +27,13 @@ from sources import count_found, describe_counts, find_source_faults
 from table import CLIENTS, TRAINERS, Client, Trainer
 from training import NATIVE, Trained, describe_training, export_bytes, let_train
 
+from stages.export.format import FormatContents
+from stages.export.table import FORMATS
+
 HERE = Path(__file__).resolve().parent
 ROWS = ("clm", "t5", "sop", "simcse")
 """The datasets of whose rows columns are compared: one for each layout of columns."""
-ROW_FORMATS = ("mds", "hf", "hf-parquet", "safetensors")
+ROW_FORMATS = [known.name for known in FORMATS.values() if known.holds is FormatContents.ROWS]
 DATASETS = {"megatron-sentences": ("sop",)} | dict.fromkeys(ROW_FORMATS, ROWS)
 """Which datasets are exported in a format, where it is not clm alone."""
 EXTRA_TOKEN = {"datatrove", "litdata"}

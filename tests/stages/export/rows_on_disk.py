@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,17 @@ def write_export(
     format_.close([source], files)
     found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     assert files.written.keys() == found
+    require_named(format_, found)
+
+
+def require_named(format_: Format, written: Iterable[str]) -> None:
+    """Require that a format's value names the files that it writes, and no other."""
+    wild = {"SPLIT": "[a-z]+", "NNNNN": r"\d{5,}", "MMMMM": r"\d{5,}"}
+    patterns = [
+        re.sub("SPLIT|NNNNN|MMMMM", lambda found: wild[found[0]], name) for name in format_.files
+    ]
+    for name in written:
+        assert any(re.fullmatch(pattern, name) for pattern in patterns), (name, format_.files)
 
 
 def read_mds(folder: Path) -> dict[str, NDArray[np.integer]]:

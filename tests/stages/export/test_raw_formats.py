@@ -29,6 +29,7 @@ from stages.store.digests import digest_file
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, write_manifest
 from tests.campaign import examples
 from tests.stages.export.built_dataset import EOS, Documents, build_dataset
+from tests.stages.export.rows_on_disk import require_named
 
 DOCUMENTS: list[Documents] = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
 """Of three shards, the second without any."""
@@ -53,6 +54,7 @@ def export(format_: Format, opened: ExportSource, folder: Path) -> dict[str, byt
     format_.finish(opened, files)
     found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     assert files.written.keys() == found.keys()
+    require_named(format_, found)
     for name, path in found.items():
         assert files.written[name].sha256 == digest_file(path).sha256
     return {name: path.read_bytes() for name, path in found.items()}

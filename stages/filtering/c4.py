@@ -147,7 +147,6 @@ C4_RULES = Filter(
     _RULES,
     _open,
     version=2,
-    changes=(_LINES, "citations"),
     rewrites=_rewrites,
     memory_factor=52,
 )

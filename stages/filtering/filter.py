@@ -115,8 +115,6 @@ class Filter(Generic[Settings_contra]):
     open: Callable[[Settings_contra], Judge]
     version: int = 1
     """Raised when its verdicts change for the same settings."""
-    changes: tuple[str, ...] = ()
-    """What it counts of the documents that it changes, beside these themselves."""
     columns: Callable[[Settings_contra], tuple[str, ...]] = no_columns
     """Returns the columns of a record that it reads."""
     rewrites: Callable[[Settings_contra], bool] = never

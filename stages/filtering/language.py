@@ -127,7 +127,6 @@ LANGUAGE = Filter(
     Language,
     ("other_language", "low_confidence"),
     _open,
-    changes=("filled",),
     resolve=_resolve,
     memory=160 << 20,
 )

@@ -123,7 +123,6 @@ PII = Filter(
     tuple(FINDERS),
     _open,
     version=3,
-    changes=tuple(FINDERS),
     rewrites=_rewrites,
     resolve=_resolve,
     memory_factor=36,

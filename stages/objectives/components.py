@@ -59,9 +59,14 @@ def draw_by_component(
     components = _components(rows, number)
     made: dict[str, NDArray[np.integer]] = {}
     for component, chosen in _groups(components, number):
-        for name, column in draw(component, rows.take(chosen)).items():
-            if name not in made:
+        columns = draw(component, rows.take(chosen))
+        if not made:
+            for name, column in columns.items():
                 made[name] = np.empty((len(components), *column.shape[1:]), column.dtype)
+        assert columns.keys() == made.keys(), (
+            "kinds with `mixes` and the same traits make the same columns"
+        )
+        for name, column in columns.items():
             made[name][chosen] = column
     return {**made, "objective_id": components.astype(np.int32)}
 

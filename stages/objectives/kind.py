@@ -1,4 +1,4 @@
-"""What the program knows of an objective: a `Kind`, one frozen value in a module of `kinds/`.
+"""What the program knows of an objective: a `Kind`, one frozen value in a folder of its own.
 
     Objective   the config in a run file or a manifest: settings, and the name of the kind
     Kind        what follows from such a config: how rows are laid out and drawn, what holds of them
@@ -184,7 +184,8 @@ class Kind(Generic[Config_contra]):
     questions: Callable[[Config_contra], Questions]
     """How its models are asked for a token."""
     laws: Callable[[StoredRows, Columns, Config_contra, Vocabulary], BrokenLaws]
-    """What must hold of every row, whatever was drawn for it."""
+    """What must hold of every row, whatever was drawn for it; a law without words in `laws.rows.LAWS` is
+    told by its name."""
     draws: Callable[[Draws, Config_contra, ShownRows], None]
     """Counts what is drawn by lot, as the columns of rows tell it that break none of the laws;
     `nothing_drawn` where nothing is."""
@@ -206,7 +207,8 @@ class Kind(Generic[Config_contra]):
     stored_columns: Callable[[Config_contra, Widths], Mapping[str, Column]] = no_columns
     """What is stored of each row beside its ids."""
     mixes: bool = False
-    """Whether it may be a component of a mixture."""
+    """Whether it may be a component of a mixture: it makes the same columns as all others that may and
+    have the same attention and label convention."""
 
     @property
     def name(self) -> str:

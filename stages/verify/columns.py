@@ -114,5 +114,9 @@ class ColumnTally:
 
     def findings(self) -> list[Finding]:
         """Return what was found."""
-        found = [Finding(law, f"{count:,} {LAWS[law]}") for law, count in self._wrong.items() if count]
+        found = [
+            Finding(law, f"{count:,} {LAWS.get(law, f'rows that break the law {law}')}")
+            for law, count in self._wrong.items()
+            if count
+        ]
         return found + [Finding("draws", str(line)) for line in self._draws.lines() if not line.passed]

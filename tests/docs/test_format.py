@@ -120,7 +120,20 @@ def test_golden_values_equal_the_code() -> None:
         key = Key(int(seed), int(epoch), int(shard), tags[int(tag)])
         values = draw_u64(key, np.array([row], np.uint64), block=int(block))[0]
         assert [f"{int(value):016x}" for value in values] == [first, second]
-    assert {int(draw[3]) for draw in draws} == tags.keys()
+    assert {int(draw[3]) for draw in draws} == tags.keys(), (
+        "docs/format.md has a golden draw of each tag"
+    )
+
+
+def test_the_table_of_tags_has_every_number_once() -> None:
+    page = FORMAT.read_text(encoding="utf-8")
+    table = page[page.index("| tag | of |") : page.index("The fields of the counter have these")]
+    found: list[int] = []
+    for cell in re.findall(r"^\| ([0-9., ]+) \|", table, re.MULTILINE):
+        first, _, last = cell.partition(" .. ")
+        found += range(int(first), int(last) + 1) if last else map(int, cell.split(", "))
+    assert sorted({*found} - {2, 3}) == sorted(map(int, TAGS)), "docs/format.md has a row for each tag"
+    assert len(set(found)) == len(found)
 
 
 def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.integer]]:
@@ -189,7 +202,8 @@ def test_golden_rows_are_what_is_drawn_of_every_kind() -> None:
     objectives = [json.loads(objective) for objective, *_ in table_after("golden rows")]
     expected = [row[1:] for row in table_after("golden rows")]
     assert [written(golden_columns(objective)) for objective in objectives] == expected
-    assert {objective["kind"] for objective in objectives} | {CausalLM().kind} == KINDS.keys()
+    there = {objective["kind"] for objective in objectives} | {CausalLM().kind}
+    assert there == KINDS.keys(), "docs/format.md has a golden row of each kind"
 
 
 FORMS: dict[str, dict[str, Any]] = {

@@ -194,8 +194,10 @@ def covering() -> tuple[Combination, ...]:
     endings, forms = _Turns(TRIED_ENDINGS), _Turns(list(FORMS))
     missing, chosen = set(all_pairs()), list[Combination]()
     while missing:
-        one = _grown(_begun(missing), missing, forms)
-        assert pairs_of(one) & missing, f"nothing has {sorted(map(sorted, missing))[:9]}"
+        begun = _begun(missing)
+        one = _grown(begun, missing, forms)
+        if not pairs_of(one) & missing:  # the best first steps led to a dead end
+            one = _grown(_with_pair(begun, min(missing, key=sorted), missing), missing, forms)
         missing -= pairs_of(one)
         sources = (
             draw_records(chance, replace(own, ending=endings.take(endings_of(FORMATS[own.form].reader))))
@@ -246,6 +248,34 @@ def _begun(missing: set[Pair]) -> Combination:
     framing, parts = max(able, key=lambda one: (weight(one[1]), counts["framing", one[0]]))
     (_, tokenizer), _, (_, dedup) = parts
     return Combination((), (), tokenizer, framing, (), dedup, 0)
+
+
+def _with_pair(one: Combination, pair: Pair, missing: set[Pair]) -> Combination:
+    """Add a source, filters and a dataset in which a pair meets: what follows cannot lose it."""
+    wanted: dict[str, list[str]] = {}
+    for sort, name in pair:
+        wanted.setdefault(sort, []).append(name)
+    filters = replace(one, filters=tuple(wanted.get("filter", ())))
+    looked = [other for other in _more_sources(filters) if _has(other.sources[-1], wanted)]
+    if not wanted.keys() & _DATA:  # of each shape one will do
+        looked = list({other.sources[-1].shape: other for other in looked}.values())
+    able: list[Combination] = [
+        other
+        for held in (filters, *looked)
+        for other in (held, *(_more_datasets(held) if wanted.keys() & {"kind", "strategy"} else ()))
+        if pair in pairs_of(other)
+    ]
+    assert able, f"nothing has {sorted(pair)}, though `can_meet` says that a combination may"
+    return max(able, key=lambda other: len(pairs_of(other) & missing))
+
+
+_DATA = {"format", "shape", "keep", "filter"}
+"""Sorts of values that a source has, or that meet it."""
+
+
+def _has(source: ChosenSource, wanted: Mapping[str, Sequence[str]]) -> bool:
+    own = {"format": source.form, "shape": source.shape, "keep": source.keep}
+    return all(wanted.get(sort, [name]) == [name] for sort, name in own.items())
 
 
 def _grown(one: Combination, missing: set[Pair], forms: _Turns) -> Combination:

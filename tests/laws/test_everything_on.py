@@ -11,10 +11,11 @@ import pytest
 
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.commits import SCAN, STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut.step import CutRecord
+from pipeline.steps.table import step_of
 from stages.filtering.table import FILTERS, labels_of
 from stages.packing.strategies import PACKINGS
 from stages.store.manifest import read_manifest
@@ -85,11 +86,20 @@ def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Pat
     sets = report["documents"]["evaluation_sets"]
     assert sets["drop"]["dropped"] > 0
     assert sets["report"]["reported"] > 0
-    cut = dict(Commits(LocalStorage(output)).all("cut"))[STEP_COMMIT].read(CutRecord)
+    commits = Commits(LocalStorage(output))
+    cut = dict(commits.all("cut"))[STEP_COMMIT].read(CutRecord)
     assert cut.bytes["line"] > 100
     assert cut.bytes["substring"] > 300
     assert cut.documents > 3
     assert len(digests(output, *FOLDERS)) > 300
+    assert [folder for folder in FOLDERS if not digests(output, folder)] == []
+    steps = [name for name in commits.steps() if name != SCAN]
+    assert len(steps) > 10
+    for name in steps:
+        files = {key for _, commit in commits.all(name) for key in commit.files}
+        written = {key.partition("/")[0] for key in files} - {"ledger"}
+        assert written <= set(step_of(name).folders), f"`folders` of the step {name}"
+        assert written <= {*FOLDERS, "mix", "work"}, "FOLDERS of tests/laws/everything_on.py"
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

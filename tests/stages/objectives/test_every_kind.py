@@ -304,6 +304,33 @@ DRAWING = [
 ]
 
 
+PLAIN = [
+    name for name, one in OBJECTIVES.items() if name not in DRAWING and not resolve(one, SEQ_LEN).parts
+]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_kind_that_draws_says_what(name: str) -> None:
+    objective = OBJECTIVES[name]
+    rows = filled_rows(objective, 300)
+    if traits_of(objective).loss_mask:
+        rows = replace(rows, loss_mask=np.ones_like(rows.input_ids, np.uint8))
+    columns, later = (drawn(replace(rows, epoch=epoch), objective) for epoch in (0, 1))
+    assert same_bits(later, columns), "it draws, so `draws` of its kind may not be nothing_drawn"
+
+
+def test_kinds_that_may_be_mixed_make_the_same_columns() -> None:
+    found: dict[object, set[str]] = {}
+    for kind in KINDS.values():
+        if isinstance(kind, Kind) and kind.mixes:
+            objective = read_objective({"kind": kind.name})
+            traits, rows = traits_of(objective), filled_rows(objective, 3)
+            alike = (traits.attention, traits.label_convention, traits.single, traits.growth)
+            names = set(drawn(rows, objective))
+            assert found.setdefault(alike, names) == names, kind.name
+    assert len(found) > 2
+
+
 @pytest.mark.parametrize("name", DRAWING)
 def test_verify_notices_a_draw_that_changes_nothing(name: str) -> None:
     """A draw and what restores it may agree that nothing happens; the law of draws is another's."""

@@ -67,7 +67,8 @@ def why_not_causal(dataset: ShardDataset) -> str | None:
         return None
     return (
         "its rows are not for a model that reads from left to right: kind"
-        f" {dataset.objective.kind!r} has attention {attention!r}; name a dataset of kind 'clm' or 'fim'"
+        f" {dataset.objective.kind!r} has attention {attention!r}; name a dataset with the attention"
+        f" {' or '.join(sorted(map(repr, _LEFT_TO_RIGHT)))}, such as one of kind 'clm'"
     )
 
 

@@ -1,12 +1,12 @@
 """The losses of the objectives, on labels as the loader gives them.
 
-    objective                          loss                      logits of position t are held to
-    clm, fim, prefix_lm                causal_lm_loss            labels[t + 1]
-    mlm                                masked_lm_loss            labels[t]
-    span_corruption, ul2, bart         seq2seq_loss              labels[t]
-    electra                            replaced_token_loss       labels[t], 0 or 1
-    nsp, sop                           pair_classification_loss  the row's label, 0 or 1
-    simcse                             contrastive_loss          the row's own other view
+    labels of the objective            loss                      logits of position t are held to
+    unshifted                          causal_lm_loss            labels[t + 1]
+    masked                             masked_lm_loss            labels[t]
+    targets                            seq2seq_loss              labels[t]
+    replaced                           replaced_token_loss       labels[t], 0 or 1
+    one of a row                       pair_classification_loss  the row's label, 0 or 1
+    pairs                              contrastive_loss          the row's own other view
 
 Each gives the mean over its labels with their number, so that micro-batches can be put together
 rightly: the sum of the totals by the sum of the counts, not the mean of the means. A batch without a

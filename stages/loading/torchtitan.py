@@ -30,9 +30,9 @@ class TorchtitanLoader:
     """An endless iterable of batches for torchtitan's trainer, with the exact state of a `Loader`.
 
     After the last batch of an epoch come those of the next one. Around `validation_loader` an iteration
-    gives every row once, and ends. The dataset is `clm` or `fim`: its labels are its inputs, and its
-    documents do not see each other. Give each data-parallel rank batches
-    of its own, `Batches(rows, n, rank=dp_rank, world_size=dp_degree)`.
+    gives every row once, and ends. The dataset's labels are its inputs, and its documents do not see
+    each other; one of `clm` is such a dataset. Give each data-parallel rank batches of its own,
+    `Batches(rows, n, rank=dp_rank, world_size=dp_degree)`.
 
     >>> loader = TorchtitanLoader(Loader(Batches(rows, 8, rank=dp_rank, world_size=dp_degree)))
     >>> inputs, labels = next(iter(loader))
@@ -76,7 +76,7 @@ def titan_batch(batch: Tensors) -> TitanBatch:
     """Return a batch as torchtitan takes it.
 
     Args:
-        batch: columns of a dataset of `clm` or `fim`, each (N, L).
+        batch: columns of a dataset such as one of `clm`, each (N, L).
 
     Raises:
         ConfigError: a column is not there.
@@ -84,8 +84,8 @@ def titan_batch(batch: Tensors) -> TitanBatch:
     absent = [name for name in _NEEDED if name not in batch]
     if absent:
         raise ConfigError(
-            f"torchtitan: the dataset has no {absent[0]}; it takes rows of clm or fim, whose documents"
-            " do not see each other"
+            f"torchtitan: the dataset has no {absent[0]}; it takes rows with a label for each"
+            " input, whose documents do not see each other, such as those of clm"
         )
     following = next_labels(batch["labels"], batch["segment_ids"])
     labels = torch.nn.functional.pad(following, (0, 1), value=IGNORED)

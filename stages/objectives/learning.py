@@ -19,18 +19,17 @@ class LearningConfig(Config):
     stored tokens. Training then takes about 2.5 times as long."""
 
     max_ids: int | None = Field(None, ge=2)
-    """Ids the tiny model knows, the unknown id of all rarer ones among them: 2,048 for clm, masks
-    and simcse, else 1,024."""
+    """Ids the tiny model knows, the unknown id of all rarer ones among them. Defaults of each objective:
+    docs/verification.md."""
 
     row_length: int = Field(64, ge=8)
     """Tokens in a window; rows are cut into windows of this length."""
 
     batch_rows: int | None = Field(None, ge=1)
-    """Windows in a training step: 32 for masks and for decoders' targets, else 16."""
+    """Windows in a training step. Defaults: docs/verification.md."""
 
     labelled_tokens: int | None = Field(None, ge=1)
-    """Labelled tokens to train on, as many for the control: 125,000 for clm and fim, 100,000 for
-    electra, else 60,000."""
+    """Labelled tokens to train on, as many for the control. Defaults: docs/verification.md."""
 
     max_epochs: float = Field(4.0, gt=0)
     """Most times that the training slice is repeated to reach labelled_tokens. Masks are drawn again
@@ -40,8 +39,8 @@ class LearningConfig(Config):
     # labels, 0.26 and 0.43 with 11,500, 0.69 and 1.00 with 20,000. Least gain of correct masked rows
     # over 2 seeds and 2 corpora: 0.08 with 20,000 labels, 0.16 with 30,000, 0.36 with 60,000.
     min_labelled_tokens: int | None = Field(None, ge=1)
-    """Fewest labelled tokens in the training slice for which the gates mean anything: 30,000 for masks,
-    else 20,000."""
+    """Fewest labelled tokens in the training slice for which the gates mean anything. Defaults:
+    docs/verification.md."""
 
     min_heldout_tokens: int = Field(2_000, ge=1)
     """Fewest labelled tokens in the held-out slice."""
@@ -50,15 +49,14 @@ class LearningConfig(Config):
     """Most held-out windows on which losses are measured."""
 
     learning_rate: float | None = Field(None, gt=0)
-    """Highest learning rate, at the end of the warm-up: 0.005 for masks and electra,
-    0.002 for simcse, else 0.01."""
+    """Highest learning rate, at the end of the warm-up. Defaults: docs/verification.md."""
 
     warmup_steps: int = Field(20, ge=0)
     """Steps over which the learning rate rises to its highest."""
 
     min_gain: float | None = Field(None, ge=0)
-    """Least fall of the held-out loss below the unigram entropy, in nats: 0.03 for electra, else
-    0.10."""
+    """Least fall of the held-out loss below the unigram entropy, in nats. Defaults:
+    docs/verification.md."""
 
     min_gain_ratio: float = Field(5.0, ge=0)
     """Least gain, as a multiple of the control's."""
@@ -67,8 +65,8 @@ class LearningConfig(Config):
     """Share of the unigram entropy under which a loss means that the inputs show the labels."""
 
     min_order_ablation: float | None = Field(None, ge=0)
-    """Least rise of the held-out loss, in nats, when tokens are shuffled within their documents. It is
-    0.3 for clm, fim and prefix_lm. The others have no such gate."""
+    """Least rise of the held-out loss, in nats, when tokens are shuffled within their documents. Some
+    objectives have no such gate. Defaults: docs/verification.md."""
 
 
 class LearningSettings(LearningConfig):

@@ -1,12 +1,12 @@
 """Examples: the loader's columns as rows that a tiny model can learn from in seconds.
 
-    kind                      rows                                           cut
-    clm, fim, mlm, electra    as they are                                    anywhere
-    prefix_lm                 as they are, one text each or several          anywhere; prefixes with them
-    span_corruption, ul2,     windows of the inputs, with the spans that     here
-    bart, prefix_lm, mixture  their sentinels stand for
-    nsp, sop                  the masks: as of mlm; the pairs: CLS and what  anywhere; here
-                              stands around the SEP between the two texts
+    labels                    rows                                           cut
+    of each token             as they are                                    anywhere
+    behind a prefix           as they are, one text each or several          anywhere; prefixes with them
+    of a decoder              windows of the inputs, with the spans that     here
+                              their sentinels stand for
+    of a pair of texts        the masks: as of each token; the pairs: CLS    anywhere; here
+                              and what stands around the SEP between them
 
 Numpy alone. An encoder-decoder's row of some hundred tokens is learned in windows, since its cost grows
 with its length and the tie between a sentinel and its span does not:

@@ -25,7 +25,9 @@ from stages.export.table import FORMATS
 from stages.export.texts import TEXT_FORMATS
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS
-from stages.objectives.table import KINDS
+from stages.objectives.kind import Kind
+from stages.objectives.learning import LearningSettings
+from stages.objectives.table import KINDS, read_objective
 from stages.objectives.traits import Objective
 from stages.store import manifest
 from tests.called import called, printed_by, script_called
@@ -227,6 +229,21 @@ def _shown(value: object) -> str:
     return (" " if set("".join(map(str, value))) <= set(string.punctuation) else ", ").join(
         map(str, value)
     )
+
+
+def test_the_page_of_verification_has_the_learning_settings_of_each_kind() -> None:
+    page = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
+    names = re.findall(r"`(\w+)`", page[page.index("| objective | `max_ids` |") :].splitlines()[0])
+    for name, kind in KINDS.items():
+        if isinstance(kind, Kind):
+            found = kind.learning(read_objective({"kind": name}))
+            values = [getattr(found, each) for each in names]
+            cells = [
+                "no gate" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+                for value in values
+            ]
+            assert f"| `{name}` | {' | '.join(cells)} |\n" in page
+    assert set(names) < LearningSettings.model_fields.keys()
 
 
 def test_the_page_of_exports_has_a_row_for_each_format() -> None:

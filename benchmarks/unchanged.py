@@ -35,9 +35,9 @@ from pipeline.state.journal import read_log
 POLL = 0.003
 BESIDE = (
     *("*report/*", "*/status.json", "exports/*", "*/exported/*", "compared/*"),
-    *("quick*", "more.*", "drafted*"),
+    *("quick*", "more.*", "drafted*", "*/.status.json.*", "*/.metrics.prom.*"),
 )
-"""What calls without `$WORKERS` write, and what tells of the calls that made a run."""
+"""What calls without `$WORKERS` write, what tells of calls that made a run, and what kills leave."""
 SHOWN = 20
 """Differences of a trial that are kept."""
 

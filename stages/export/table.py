@@ -1,4 +1,4 @@
-"""All formats that a dataset can be exported to, by name, and what none of them can hold.
+"""All formats that a dataset can be exported to, by name, and what one may be unable to hold.
 
 What is not here does not exist.
 """

@@ -125,7 +125,7 @@ def write_export(
 
 
 def require_named(format_: Format, written: Iterable[str]) -> None:
-    """Require that a format's value names the files that it writes, and no other."""
+    """Require that a format's value names every file that was written."""
     wild = {"SPLIT": "[a-z]+", "NNNNN": r"\d{5,}", "MMMMM": r"\d{5,}"}
     patterns = [
         re.sub("SPLIT|NNNNN|MMMMM", lambda found: wild[found[0]], name) for name in format_.files

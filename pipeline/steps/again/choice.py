@@ -99,6 +99,7 @@ def steps_behind(job: Job) -> list[Step[Any]]:
     Args:
         job: of the check.
     """
+    assert job.steps, "a check that knows no step would look at nothing, and pass"
     behind, todo = set[str](), [job.plan.name]
     while todo:
         new = [name for name in job.plans[todo.pop()].inputs if name not in behind]

@@ -54,7 +54,8 @@ def spread_records(
     def paced(number: int) -> bool:
         return math.ceil((number + 1) * pace) > math.ceil(number * pace)
 
-    yield from _spread_lines(file, file.reader, opened, limit, drawn=paced, spread=spread)
+    end = spread if spread < 1.0 else math.inf  # shares are estimates, and may reach 1 too early
+    yield from _spread_lines(file, file.reader, opened, limit, drawn=paced, spread=end)
 
 
 def chance_records(file: FoundFile, opened: BinaryIO, limit: int, *, share: float) -> Iterator[Record]:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pipeline.state.commits import SCAN
 from pipeline.steps.earlier_runs import BY_KEY, URL
 from pipeline.steps.table import STEPS
+from stages.reading.reader import StreamReader
+from stages.reading.table import READERS
 
 STEP_SAID: Mapping[str, str] = {SCAN: "list files"} | {step.name: step.said for step in STEPS}
 """By step, without the dataset."""
 GONE_SAID: Mapping[str, str] = {
     "bad_json": "not JSON",
-    "bad_record": "not an object with fields",
+    "bad_record": "not a record of its format",
     "bad_body": "a body that cannot be decoded",
     "bad_utf8": "not UTF-8",
     "too_large": "over ingest.max_document_bytes",
@@ -31,6 +33,12 @@ GONE_SAID: Mapping[str, str] = {
     "held_out": "not shown to the tokenizer, to measure it on",
     "cut": "tokens in no row",
     "mix": "not drawn by the mix",
+    **{
+        reason: said
+        for reader in READERS
+        if isinstance(reader, StreamReader)
+        for reason, said in reader.drops
+    },
 }
 """By reason; a filter's reason is said by its own name, a key's by the name of its column."""
 

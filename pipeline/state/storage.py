@@ -23,6 +23,8 @@ from stages.store.folders import entries, files_below
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 TEMPORARY = "tmp"
+_HALF_WRITTEN = (".status.json.", ".metrics.prom.")
+"""What a kill leaves of the files that tell how far a run is."""
 _ATTEMPT = re.compile("[0-9a-f]{12}")
 
 
@@ -181,13 +183,16 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def sweep(root: Path) -> None:
-    """Remove what other attempts left: files under `tmp/`, and commits never linked to their keys.
+    """Remove what other attempts left: files under `tmp/`, files half written, commits without a key.
 
     The names of commits are synced: who made the last one may have been killed before the sync.
 
     Raises:
         DataError: `tmp` is a link.
     """
+    for path in entries(root):
+        if path.name.startswith(_HALF_WRITTEN):
+            path.unlink(missing_ok=True)
     temporary = root / TEMPORARY
     if temporary.is_symlink():
         raise DataError(

@@ -59,6 +59,7 @@ def _together(parts: Sequence[Traits]) -> Traits:
     """Return the traits of a composite; its components share what is the first one's."""
     return replace(
         parts[0],
+        copied=False,  # which component a row has is a column that is made
         dynamic=any(part.dynamic for part in parts),
         words=any(part.words for part in parts),
         unigram=any(part.unigram for part in parts),

@@ -128,6 +128,8 @@ class StreamReader:
     """Whether a file is one document, of which a line says nothing."""
     quoting: Quoting | None = None
     """What a quote means unless its source says it; None of what is no delimited text."""
+    drops: tuple[tuple[str, str], ...] = ()
+    """Reasons of its own for which a record gives no document, with what the report calls them."""
     split: TextSplit | None = None
     """The `text_split` of a source for which it is the reader; None for any."""
 

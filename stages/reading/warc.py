@@ -186,6 +186,7 @@ WARC = StreamReader(
     Warc,
     has_columns=False,
     is_text=False,
+    drops=((NOT_A_PAGE, "no page"),),
     libraries=(replace(RESILIPARSE, extra="warc"), Library("brotli", "warc")),
     version=2,
 )

@@ -106,6 +106,13 @@ def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _:
     return done
 
 
+def test_what_a_kill_leaves_of_the_status_goes(tmp_path: Path) -> None:
+    for name in (".status.json.0a1b2c3d4e5f", ".metrics.prom.0a1b2c3d4e5f", "status.json", ".hidden"):
+        (tmp_path / name).write_text("{")
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "status.json"]
+
+
 def _commits(root: Path) -> dict[tuple[str, str], Commit]:
     """Return every commit, by step and unit."""
     commits = Commits(LocalStorage(root))

@@ -1,7 +1,10 @@
 """What evaluation sets promise: their items are cleaned as documents are, and much that goes is told."""
 
+import gzip
 import json
 from pathlib import Path
+
+import numpy as np
 
 from pipeline.inputs.evaluation_sets import read_items, resolve_sets
 from pipeline.run_file.config import RunFile
@@ -9,6 +12,23 @@ from pipeline.steps.decontaminate.gather import SetCounts
 from pipeline.steps.decontaminate.step import losses
 from stages.cleaning.text import clean_text
 from stages.decontamination.config import EvaluationSet
+
+
+def test_all_items_of_a_compressed_set_are_read_wherever_it_is_dense(tmp_path: Path) -> None:
+    letters = np.random.default_rng(3).integers(97, 123, (8_000, 200), np.uint8)
+    texts = ["x" * 200] * 8_000 + [bytes(row).decode() for row in letters]
+    rows = "".join(json.dumps({"text": f"{text} and more"}) + "\n" for text in texts)
+    (tmp_path / "e.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
+    file = RunFile.model_validate(
+        {
+            "sources": [{"name": "s", "paths": ["a.jsonl"]}],
+            "datasets": [{"name": "clm"}],
+            "decontamination": {"sets": [{"name": "e", "paths": ["e.jsonl.gz"]}], "min_words": 2},
+        }
+    )
+    resolved = resolve_sets(file, tmp_path).decontamination
+    assert resolved is not None
+    assert sum(1 for _ in read_items(resolved.sets[0])) == len(texts)
 
 
 def test_items_are_cleaned_as_documents_are(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ from pipeline.session.session import run_session
 from pipeline.steps.table import NAMES
 from stages.columns import DropReason
 from stages.filtering.length import EMPTY
+from stages.reading.reader import StreamReader
+from stages.reading.table import READERS
 from tests.conftest import small_run
 from tests.pipeline.few_texts import FEW
 
@@ -226,6 +228,8 @@ def test_code_that_is_not_installed_writes_reports_too(
 def test_all_steps_reasons_and_gates_have_words() -> None:
     assert len(set(STEP_SAID.values())) == len(NAMES)
     reasons = {*map(str, DropReason), "exact", "minhash", "containment", "semantic", "contaminated"}
+    reasons |= {reason for one in READERS if isinstance(one, StreamReader) for reason, _ in one.drops}
+    assert "not_a_page" in reasons
     assert not [one for one in reasons if said_of_reason(one).startswith("filter ")]
     assert said_of_reason("c4.lines") == "filter c4.lines"
     assert not said_of_reason(EMPTY).startswith("filter ")

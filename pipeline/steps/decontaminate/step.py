@@ -153,7 +153,7 @@ def _amounts(_: DecontaminateRecord, records: Records) -> Amounts:
 
 DECONTAMINATE = Step(
     name=DECONTAMINATE_NAME,
-    version=2,
+    version=3,
     said="remove evaluation items",
     record=DecontaminateRecord,
     reads=always((DEDUP.name,)),

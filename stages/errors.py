@@ -2,6 +2,7 @@
 
     ShardmillError
     ├── ConfigError        the run file or the command line asks for what cannot be
+    │   ├── NoRightError   a store does not let this user do what is asked
     │   └── VocabularySizeError  a tokenizer cannot have so many pieces, or so few
     ├── DataError          an input, or what was made of it, is not what it must be
     │   ├── ChangedInputError  an input file is no longer what it was when it was scanned
@@ -32,6 +33,10 @@ class ShardmillWarning(UserWarning):
 
 class ConfigError(ShardmillError):
     """The run file or the command line asks for what cannot be."""
+
+
+class NoRightError(ConfigError):
+    """A store does not let this user do what is asked."""
 
 
 class VocabularySizeError(ConfigError):

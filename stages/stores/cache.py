@@ -1,0 +1,341 @@
+"""The cache of a node: files of stores, by digest, which any process of the machine may use.
+
+    FOLDER/objects/ab/ab12...        a file, by its SHA-256; whole, or not there
+    FOLDER/objects/ab/ab12....at     where links to it are, one path a line
+    FOLDER/pins/PID-...              what a process uses, one SHA-256 a line; locked while it lives
+    FOLDER/lock                      held by who fills, pins or removes
+    FOLDER/used                      bytes of all files
+
+A file is filled by one process, and others wait for it. When the cache is full, the file goes that was
+used longest ago and that no process uses. If all are in use, the cache grows beyond its size for a
+while: nobody ever waits for another's room, so nothing can be stuck. The cache is never truth; its
+folder may be removed between any two runs.
+"""
+
+import contextlib
+import fcntl
+import os
+import uuid
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stages.errors import ConfigError
+from stages.store.digests import FileDigest
+from stages.store.folders import entries, files_below
+from stages.stores.fetch import fetch
+from stages.stores.store import Store
+
+_OBJECTS, _PINS, _LOCK, _USED = "objects", "pins", "lock", "used"
+_LINKS = ".at"
+FOLDER, BYTES = "SHARDMILL_CACHE", "SHARDMILL_CACHE_BYTES"
+"""Environment variables."""
+DEFAULT_BYTES = 100 << 30
+_SPARE = 16
+"""A full cache is emptied by this part of its size."""
+_LAST = 64
+"""Files that are kept of those that are read outside any task."""
+
+
+@dataclass(eq=False)
+class NodeCache:
+    """The cache in a folder of this machine.
+
+    Args:
+        folder: made if need be; a local disk.
+        size: bytes that it may hold.
+    """
+
+    folder: Path
+    size: int
+    _pins: "_Pins | None" = None
+
+    def __reduce__(self) -> tuple[type["NodeCache"], tuple[Path, int]]:
+        """Go to another process without what this one uses."""
+        return NodeCache, (self.folder, self.size)
+
+    def bring(
+        self, store: Store, key: str, digest: FileDigest, place: Path, hold: "Hold | None" = None
+    ) -> None:
+        """Have an object of a store at a place, which is below the cache's folder.
+
+        Args:
+            store: where the object is.
+            key: of the object.
+            digest: that its bytes have.
+            place: of the link.
+            hold: that keeps it; None is what was begun last, as by `using`.
+
+        Raises:
+            DataError: the object is gone, or has other bytes.
+            Stopped: the store has no answer.
+        """
+        name = digest.sha256
+        if self._is_known(name, place, hold) or self._is_linked(name, place, hold):
+            return
+        with self._filling(name):
+            if not self._is_linked(name, place, hold):
+                self._make_room(digest.bytes)
+                object_ = self._object(name)
+                part = object_.with_name(f".{name}.{uuid.uuid4().hex}.part")
+                try:
+                    fetch(store, key, digest, part)
+                    self._take(part, digest, place, hold)
+                finally:
+                    part.unlink(missing_ok=True)
+
+    def add(self, file: Path, digest: FileDigest, place: Path) -> None:
+        """Take in a file that this process has written; it is moved to the place.
+
+        Args:
+            file: on the disk of the cache.
+            digest: of its bytes.
+            place: of the link.
+        """
+        if self._is_linked(digest.sha256, place, None):
+            file.unlink()
+            return
+        self._make_room(digest.bytes)
+        self._take(file, digest, place, None)
+
+    @contextlib.contextmanager
+    def using(self) -> Iterator[None]:
+        """Keep what is brought inside here until the end of it."""
+        hold = self.hold()
+        pins = self._pins
+        assert pins is not None
+        before, pins.current = pins.current, hold
+        try:
+            yield
+        finally:
+            pins.current = before
+            hold.close()
+
+    def hold(self) -> "Hold":
+        """Return what keeps files until it is closed."""
+        hold = Hold(self)
+        with self._locked(fcntl.LOCK_EX):
+            self._own_pins().holds.append(hold)
+        return hold
+
+    def let_go(self, hold: "Hold") -> None:
+        """Keep the files of a hold no longer."""
+        with self._locked(fcntl.LOCK_EX):
+            self._own_pins().remove(hold)
+
+    def _is_known(self, name: str, place: Path, hold: "Hold | None") -> bool:
+        """Say whether a place was seen to be a link in the same hold: what is in use stays."""
+        pins = self._pins
+        if pins is None or pins.process != os.getpid():
+            return False
+        own = pins.current if hold is None else hold
+        return own is not pins.first and own.places.get(place) == name
+
+    def _is_linked(self, name: str, place: Path, hold: "Hold | None") -> bool:
+        """Say whether a file is here; then it is kept, and the place is a link to it."""
+        object_ = self._object(name)
+        with self._locked(fcntl.LOCK_EX):
+            self._pin(name, hold)
+            try:
+                os.utime(object_)
+            except FileNotFoundError:
+                return False
+            self._link(object_, place)
+            self._note(name, place, hold)
+        return True
+
+    def _take(self, file: Path, digest: FileDigest, place: Path, hold: "Hold | None") -> None:
+        """Make a file an object, and the place a link to it."""
+        object_ = self._object(digest.sha256)
+        object_.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked(fcntl.LOCK_EX):
+            self._pin(digest.sha256, hold)
+            os.replace(file, object_)  # noqa: PTH105  # rename(2), said plainly
+            self._link(object_, place)
+            self._note(digest.sha256, place, hold)
+            self._write_used(self._used() + digest.bytes)
+
+    def _link(self, object_: Path, place: Path) -> None:
+        """Make a place a link to an object."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if place.samefile(object_):
+                return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with object_.with_name(f"{object_.name}{_LINKS}").open("a", encoding="utf-8") as links:
+            links.write(f"{place}\n")
+        beside = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+        beside.hardlink_to(object_)
+        os.replace(beside, place)  # noqa: PTH105  # rename(2), said plainly
+
+    def _make_room(self, wanted: int) -> None:
+        """Remove files that nobody uses, the one used longest ago first, until some bytes fit."""
+        if self._used() + wanted <= self.size:
+            return
+        room = self.size - self.size // _SPARE  # so that not every file looks for room again
+        with self._locked(fcntl.LOCK_EX):
+            objects = [path for path in files_below(self.folder / _OBJECTS) if "." not in path.name]
+            known = [(one.stat(), one) for one in objects]
+            used = sum(stat.st_size for stat, _ in known)
+            kept = self._kept()
+            for stat, object_ in sorted(known, key=lambda one: (one[0].st_mtime_ns, one[1].name)):
+                if used + wanted <= room:
+                    break
+                if object_.name not in kept:
+                    self._remove(object_)
+                    used -= stat.st_size
+            self._write_used(used)
+
+    def _remove(self, object_: Path) -> None:
+        """Remove an object with the links to it."""
+        links = object_.with_name(f"{object_.name}{_LINKS}")
+        with contextlib.suppress(FileNotFoundError):
+            for line in links.read_text(encoding="utf-8").splitlines():
+                place = Path(line)
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    if place.samefile(object_):
+                        place.unlink()
+        object_.unlink()
+        links.unlink(missing_ok=True)
+
+    def _kept(self) -> set[str]:
+        """Return the names of the files that some process uses; forget processes that have ended."""
+        kept: set[str] = set()
+        for path in entries(self.folder / _PINS):
+            with contextlib.suppress(FileNotFoundError), path.open("r+") as pins:
+                try:
+                    fcntl.flock(pins, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    kept.update(pins.read().split())
+                else:
+                    path.unlink()
+        if self._pins is not None:  # a process may lock its own file twice
+            kept.update(self._pins.names)
+        return kept
+
+    def _used(self) -> int:
+        try:
+            return int((self.folder / _USED).read_text())
+        except (FileNotFoundError, ValueError):
+            return self.size + 1  # not known: counted anew
+
+    def _write_used(self, used: int) -> None:
+        (self.folder / _USED).write_text(str(used))
+
+    def _object(self, name: str) -> Path:
+        return self.folder / _OBJECTS / name[:2] / name
+
+    def _pin(self, name: str, hold: "Hold | None") -> None:
+        pins = self._own_pins()
+        pins.add(name, pins.current if hold is None else hold)
+
+    def _note(self, name: str, place: Path, hold: "Hold | None") -> None:
+        own = self._own_pins().current if hold is None else hold
+        own.places[place] = name
+
+    def _own_pins(self) -> "_Pins":
+        """Return what this process uses; the cache's lock is held, so nobody takes a new one for old."""
+        if self._pins is None or self._pins.process != os.getpid():
+            self._pins = _Pins(self.folder / _PINS, Hold(self))
+        return self._pins
+
+    @contextlib.contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / _LOCK).open("a") as lock:
+            fcntl.flock(lock, how)
+            yield
+
+    @contextlib.contextmanager
+    def _filling(self, name: str) -> Iterator[None]:
+        """Be the one process that fills a file; what others left half filled goes."""
+        folder = self._object(name).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for part in entries(folder):
+                if part.suffix == ".part":
+                    part.unlink(missing_ok=True)
+            yield
+
+
+@dataclass(eq=False)
+class Hold:
+    """What somebody in this process uses, until it is closed."""
+
+    cache: NodeCache
+    names: list[str] = field(default_factory=list)
+    places: dict[Path, str] = field(default_factory=dict)
+    """Links that were seen, and to what."""
+    process: int = field(default_factory=os.getpid)
+
+    def close(self) -> None:
+        """Use nothing of it any more; in a process that was forked from its own, do nothing."""
+        if self.process == os.getpid():
+            self.cache.let_go(self)
+
+
+@dataclass(eq=False)
+class _Pins:
+    """What this process uses, in a file that is locked for as long as the process lives."""
+
+    folder: Path
+    first: Hold
+    """Of what is read outside any task: the last files alone, since each is opened at once."""
+    process: int = field(default_factory=os.getpid)
+    holds: list[Hold] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make the file; the cache's lock is held, so it is not taken for that of an ended process."""
+        self.holds.append(self.first)
+        self.current = self.first
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file = (self.folder / f"{self.process}-{uuid.uuid4().hex}").open("w")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        weakref.finalize(self, self._file.close)
+
+    @property
+    def names(self) -> set[str]:
+        """All names."""
+        return {name for hold in self.holds for name in hold.names}
+
+    def add(self, name: str, hold: Hold) -> None:
+        """Note a file; the cache's lock is held."""
+        if name not in hold.names[-1:]:
+            hold.names.append(name)
+            self._file.write(f"{name}\n")
+            self._file.flush()
+        if hold is self.first and len(hold.names) > 2 * _LAST:
+            del hold.names[:-_LAST]
+            hold.places.clear()
+            self._write()
+
+    def remove(self, hold: Hold) -> None:
+        """Forget a hold; the cache's lock is held."""
+        if hold in self.holds:
+            self.holds.remove(hold)
+            self._write()
+
+    def _write(self) -> None:
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.writelines(f"{name}\n" for name in self.names)
+        self._file.flush()
+
+
+def node_cache(folder: str = "", size: int | None = None) -> NodeCache:
+    """Return the cache of this machine.
+
+    Args:
+        folder: of it; empty for that of the environment, or else the user's.
+        size: bytes; None for those of the environment, or else 100 GiB.
+
+    Raises:
+        ConfigError: the environment names no number of bytes.
+    """
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = Path(folder or os.environ.get(FOLDER) or home / "shardmill").resolve()
+    said = os.environ.get(BYTES) or str(DEFAULT_BYTES)
+    if size is None and not said.isdecimal():
+        raise ConfigError(f"{BYTES} = {said}: must be a number of bytes, such as {DEFAULT_BYTES}")
+    return NodeCache(place, int(said) if size is None else size)

@@ -1,0 +1,93 @@
+"""URLs of stores: a bucket, and a prefix below which all objects lie.
+
+s3://bucket/a/run    bucket "bucket", prefix "a/run"    extra s3
+gs://bucket/run                                         extra gcs
+az://container/run                                      extra azure
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from stages.errors import ConfigError
+from stages.stores.store import is_key
+
+EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
+"""By scheme, the extra of this package that has its client."""
+MOST_BYTES = 1_000
+"""Of URL and key together: S3 allows keys of 1,024 bytes."""
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+"""One slash is enough: a `Path` of a URL has no more."""
+
+
+def is_store_url(text: str) -> bool:
+    """Say whether a place is a URL, of whichever scheme, rather than a path."""
+    return _SCHEME.match(text) is not None
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """A place in a bucket."""
+
+    scheme: str
+    bucket: str
+    prefix: str
+    """Of all keys, without a slash at its end; empty for a whole bucket."""
+
+    @classmethod
+    def parse(cls, text: str, *, key: str) -> "StoreUrl":
+        """Return what a URL says.
+
+        Args:
+            text: the URL.
+            key: the option or setting that has it, for messages.
+
+        Raises:
+            ConfigError: it is none, is of no store, may hold a secret, or has a name that no key can
+                have.
+        """
+        parts = urlsplit(_SCHEME.sub(r"\1://", text, count=1) if "://" not in text else text)
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        if parts.scheme not in EXTRAS:
+            raise ConfigError(
+                f"{key}: {shown}: no store that a run can lie in; name a folder, or a URL that begins"
+                f" with {', '.join(f'{one}://' for one in EXTRAS)}"
+            )
+        if "@" in parts.netloc:
+            raise ConfigError(
+                f"{key}: {shown}: the URL names a user or password; leave it out and set the credentials"
+                " in the environment"
+            )
+        if parts.query or parts.fragment:
+            raise ConfigError(
+                f"{key}: {shown}: the URL has a query, which may hold a secret; name it without one"
+            )
+        prefix = parts.path.strip("/")
+        if not parts.netloc or (prefix and not is_key(prefix)):
+            raise ConfigError(
+                f"{key}: {shown}: a URL is {parts.scheme}://BUCKET/PREFIX, and each name of the prefix"
+                " has letters, digits, dots, hyphens and underscores alone; name another"
+            )
+        return cls(parts.scheme, parts.netloc, prefix)
+
+    def __str__(self) -> str:
+        """Return the URL."""
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
+
+    def at(self, key: str) -> "StoreUrl":
+        """Return the place of all that lies below a key."""
+        return StoreUrl(self.scheme, self.bucket, self.below(key))
+
+    def below(self, key: str) -> str:
+        """Return the name of an object in its bucket.
+
+        Raises:
+            ConfigError: the URL of the object is too long.
+        """
+        assert is_key(key), key
+        if len(str(self)) + 1 + len(key) > MOST_BYTES:
+            raise ConfigError(
+                f"{self}/{key}: has more than {MOST_BYTES:,} bytes; stores allow no longer names: use a"
+                " shorter URL, or shorter names of datasets and sources"
+            )
+        return f"{self.prefix}/{key}" if self.prefix else key

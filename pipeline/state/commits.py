@@ -46,6 +46,22 @@ class Outcome:
     """Part of the commit: a function of the work alone."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Part of the log: seconds and bytes of memory."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Of the files that are in the run's store already, by key; none in a folder."""
+
+
+@dataclass(frozen=True)
+class DroppedUnits:
+    """What goes with units of a step that are forgotten."""
+
+    units: tuple[str, ...]
+    """All of them, those that hold a manifest first."""
+    holders: tuple[str, ...]
+    """Those that hold a manifest."""
+    manifests: tuple[str, ...]
+    """Keys."""
+    files: tuple[str, ...]
+    """Keys that no commit which stays names."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +100,7 @@ class Commits:
         Raises:
             DataError: a committed file is gone or has another size.
         """
-        commit = self._read(step, unit)
+        commit = self.read(step, unit)
         if commit is None or commit.fingerprint != fingerprint:
             return None
         fault = self._missing(commit)
@@ -117,26 +133,29 @@ class Commits:
         Raises:
             DataError: a file has not the size that the worker reported.
         """
-        for key, digest in outcome.files.items():
-            written = outcome.folder / key
-            found = written.stat().st_size
-            if found != digest.bytes:
-                raise DataError(
-                    f"{written}: has {found:,} bytes, and its worker wrote {digest.bytes:,}; the disk"
-                    " lost some, or somebody changed it. Run again"
-                )
-        for key in outcome.files:
-            self.storage.publish(outcome.folder / key, key)
-        self.storage.sync_folders(outcome.files.keys())
-        units = self._units(step, passing) if unit == STEP_COMMIT else {}
+        self._require_written(outcome)
         commit = Commit(
             step=step,
             unit=unit,
             fingerprint=fingerprint,
             files=dict(outcome.files),
             record=outcome.record,
-            units=units,
+            units=self._units(step, passing) if unit == STEP_COMMIT else {},
         ).sealed()
+        self._publish(commit, outcome)
+        return commit
+
+    def _require_written(self, outcome: Outcome) -> None:
+        """Refuse files that have not the sizes that their worker reported."""
+        for key, digest in outcome.files.items():
+            require_written(outcome.folder / key, digest)
+
+    def _publish(self, commit: Commit, outcome: Outcome) -> None:
+        """Move the files of a unit to their keys, then create its commit."""
+        step, unit = commit.step, commit.unit
+        for key in outcome.files:
+            self.storage.publish(outcome.folder / key, key)
+        self.storage.sync_folders(outcome.files.keys())
         if not self.storage.put_new(commit_key(step, unit), canonical_json(commit)):
             raise DataError(
                 f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
@@ -144,14 +163,13 @@ class Commits:
             )
         self._sound.add(commit_key(step, unit))
         self._seals[commit_key(step, unit)] = commit.xxh3
-        return commit
 
     def unchecked(self, step: str) -> dict[str, FileDigest]:
         """Return the files of a step that were neither made nor checked in this session."""
         if step in self._checked:
             return {}
         units = [unit for unit in self.units(step) if commit_key(step, unit) not in self._sound]
-        commits = [self._read(step, unit) for unit in units]
+        commits = [self.read(step, unit) for unit in units]
         return {key: digest for commit in commits if commit for key, digest in commit.files.items()}
 
     def mark_checked(self, step: str) -> None:
@@ -169,7 +187,7 @@ class Commits:
         damaged: dict[str, str] = {}
         for unit in self.units(step):
             try:
-                commit = self._read(step, unit)
+                commit = self.read(step, unit)
             except FormatError as error:
                 damaged[unit] = str(error).removesuffix(f"; {way_out(step)}")  # said once, for all
                 continue
@@ -212,7 +230,7 @@ class Commits:
         Raises:
             FormatError: it is damaged.
         """
-        return self._read(step, STEP_COMMIT)
+        return self.read(step, STEP_COMMIT)
 
     def is_whole(self, step: str) -> bool:
         """Say whether there is a commit of a whole step that can be read, whichever plan made it."""
@@ -224,7 +242,7 @@ class Commits:
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
         """Yield the commits of a step."""
         for unit in self.units(step):
-            commit = self._read(step, unit)
+            commit = self.read(step, unit)
             if commit is not None:
                 yield unit, commit
 
@@ -237,6 +255,10 @@ class Commits:
         and no commit without its files. A manifest goes with any file that it lists, even if a kill came
         between the manifest and its commit. A file that a commit which stays names, too, stays.
         """
+        self._remove(step, self._dropped(step, units))
+
+    def _dropped(self, step: str, units: Collection[str] | None) -> DroppedUnits:
+        """Return what goes with some units of a step, or all."""
         found = self.survey(step)
         every = found.commits
         known = every.keys() | found.damaged.keys() | {STEP_COMMIT}
@@ -244,17 +266,22 @@ class Commits:
         keys = {key for unit in chosen if unit in every for key in every[unit].files}
         manifests = {manifest for key in keys if (manifest := _manifest_of(key)) is not None}
         holders = [unit for unit, commit in every.items() if manifests & commit.files.keys()]
-        gone = {*holders, *chosen}
+        gone = dict.fromkeys((*holders, *chosen))
         stay = {key for unit, commit in every.items() if unit not in gone for key in commit.files}
+        return DroppedUnits(
+            tuple(gone), tuple(holders), tuple(sorted(manifests)), tuple(sorted(keys - stay))
+        )
+
+    def _remove(self, step: str, dropped: DroppedUnits) -> None:
         for some in (
             [commit_key(step, STEP_COMMIT)],
-            [commit_key(step, unit) for unit in holders],
-            manifests,
-            [commit_key(step, unit) for unit in chosen],
-            sorted(keys - stay),
+            [commit_key(step, unit) for unit in dropped.holders],
+            dropped.manifests,
+            [commit_key(step, unit) for unit in dropped.units],
+            dropped.files,
         ):
             self._delete(some)
-        self._sound -= {commit_key(step, unit) for unit in gone}
+        self._sound -= {commit_key(step, unit) for unit in dropped.units}
 
     def release(self, step: str, passing: tuple[str, ...]) -> None:
         """Remove what only the work on a step needed, once the step is whole without it.
@@ -267,7 +294,7 @@ class Commits:
             passing: beginnings of the names of the units that go.
         """
         gone = [unit for unit in self.units(step) if unit.startswith(passing)]
-        commits = [self._read(step, unit) for unit in gone]
+        commits = [self.read(step, unit) for unit in gone]
         files = [key for commit in commits if commit is not None for key in commit.files]
         self._delete(files)
         self._delete([commit_key(step, unit) for unit in gone])
@@ -298,11 +325,16 @@ class Commits:
             key = commit_key(step, unit)
             if unit == STEP_COMMIT or unit.startswith(passing):
                 continue
-            if key in self._seals or self._read(step, unit) is not None:
+            if key in self._seals or self.read(step, unit) is not None:
                 units[unit] = self._seals[key]
         return units
 
-    def _read(self, step: str, unit: str) -> Commit | None:
+    def read(self, step: str, unit: str) -> Commit | None:
+        """Return the commit of a unit, whichever plan made it; None if there is none.
+
+        Raises:
+            FormatError: it is damaged.
+        """
         place, then = self.storage.path(commit_key(step, unit)), way_out(step)
         if place.is_symlink():
             raise FormatError(f"{place}: is a symbolic link; {then}")
@@ -317,6 +349,20 @@ class Commits:
             )
         self._seals[commit_key(step, unit)] = commit.xxh3
         return commit
+
+
+def require_written(written: Path, digest: FileDigest) -> None:
+    """Refuse a file that has not the size that its worker reported.
+
+    Raises:
+        DataError: it has not.
+    """
+    found = written.stat().st_size
+    if found != digest.bytes:
+        raise DataError(
+            f"{written}: has {found:,} bytes, and its worker wrote {digest.bytes:,}; the disk"
+            " lost some, or somebody changed it. Run again"
+        )
 
 
 def _is_commit(name: str) -> bool:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from stages.errors import FormatError, VerificationError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
+from stages.stores.mounts import here
 
 _AMOUNTS = ("documents", "bytes", "tokens", "rows")
 _FLOWS = pa.schema(
@@ -57,7 +58,7 @@ def read_flows(root: Path, step: str) -> dict[str, Flow]:
     Raises:
         FormatError: the table is missing or damaged.
     """
-    path = root / ledger_key(step)
+    path = here(root / ledger_key(step))
     sides: dict[str, dict[str, Tally]] = {}
     reasons: dict[str, dict[str, dict[str, Tally]]] = {}
     try:

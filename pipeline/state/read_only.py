@@ -15,7 +15,9 @@ from pathlib import Path
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import Commits
 from pipeline.state.journal import LOCK, LOG
+from pipeline.state.places import commits_of
 from pipeline.state.storage import TEMPORARY, LocalStorage
+from pipeline.state.stored_run import stored_run_at
 from stages.store.folders import entries
 
 _WRITTEN = (LOCK, LOG, TEMPORARY, COMMITS, "report", "verify")
@@ -32,6 +34,7 @@ class ReadOnlyStorage(LocalStorage):
 
     def __init__(self, root: Path, own: Path) -> None:
         super().__init__(root)
+        self._read_storage = commits_of(root).storage
         self.temporary = own / TEMPORARY
         self._own_storage = LocalStorage(own)
         self._anew: set[str] = set()
@@ -42,13 +45,19 @@ class ReadOnlyStorage(LocalStorage):
 
     def path(self, key: str) -> Path:
         """Return the place of a key."""
-        if any(key == folder or key.startswith(f"{folder}/") for folder in self._anew):
-            return self._own_storage.path(key)
-        return super().path(key)
+        return self._storage_of(key).path(key)
+
+    def size(self, key: str) -> int | None:
+        """Return the bytes of an object, or None if there is none."""
+        return self._storage_of(key).size(key)
+
+    def _storage_of(self, key: str) -> LocalStorage:
+        is_own = any(key == folder or key.startswith(f"{folder}/") for folder in self._anew)
+        return self._own_storage if is_own else self._read_storage
 
     def put_new(self, key: str, data: bytes) -> bool:
         """Put an object into a folder of the session's own."""
-        assert self.path(key) == self._own_storage.path(key), key
+        assert self._storage_of(key) is self._own_storage, key
         return self._own_storage.put_new(key, data)
 
 
@@ -86,7 +95,8 @@ def own_folder(root: Path) -> Iterator[Path | None]:
     Args:
         root: the run's folder.
     """
-    if can_write(root):
+    run = stored_run_at(root)
+    if can_write(root) if run is None else run.lease is not None:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:

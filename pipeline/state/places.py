@@ -1,0 +1,165 @@
+"""Places: where a run lies, as the commands and the workers of a session have it.
+
+a folder          is used as it is
+s3://bucket/run   has a tree on each machine, in which files lie once they are asked for
+"""
+
+import contextlib
+import hashlib
+import shutil
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from pipeline.state.commits import Commits
+from pipeline.state.copied_run import take_over_copy
+from pipeline.state.other_runs import opening_others, other_runs
+from pipeline.state.storage import LocalStorage
+from pipeline.state.stored_run import read_run, stored_run_at, working_run
+from pipeline.state.worker_place import FolderPlace, WorkerPlace
+from pipeline.system.printable import name_folder
+from stages.errors import ConfigError, NoRightError
+from stages.store.folders import files_below
+from stages.stores.cache import NodeCache, node_cache
+from stages.stores.objects import ObjectStore
+from stages.stores.url import StoreUrl, is_store_url
+
+WRITTEN = "written"
+"""Folder, in the cache, of what is put at a URL when it is whole."""
+
+
+def commits_of(root: Path) -> Commits:
+    """Return the commits of a run, for who only reads them.
+
+    Args:
+        root: its folder, or its tree.
+    """
+    run = stored_run_at(root)
+    return Commits(LocalStorage(root)) if run is None else run.commits(root)
+
+
+def working_commits_of(root: Path) -> Commits:
+    """Return the commits of a run that this process holds, for who adds some."""
+    run = stored_run_at(root)
+    return Commits(LocalStorage(root)) if run is None else run.working_commits(root)
+
+
+def place_of(root: Path, temporary: Path) -> WorkerPlace:
+    """Return the place of a run that this process holds.
+
+    Args:
+        root: its folder, or its tree.
+        temporary: folder of this session's unfinished files.
+    """
+    run = stored_run_at(root)
+    if run is None:
+        return FolderPlace(root, temporary, other_runs())
+    return run.place(root, temporary, other_runs())
+
+
+def opened_for(owner: object, place: Path, *, key: str) -> Path:
+    """Return the folder of a run to read for as long as an object lives.
+
+    Args:
+        owner: the object.
+        place: a folder, or a URL.
+        key: of the option or argument, for messages.
+    """
+    stack = contextlib.ExitStack()
+    folder = stack.enter_context(reading(place, key=key))
+    weakref.finalize(owner, stack.close)
+    return folder
+
+
+@contextlib.contextmanager
+def reading(place: Path, *, key: str) -> Iterator[Path]:
+    """Yield the folder of a run to read: itself, or the tree of a run in a store.
+
+    Args:
+        place: a folder, or a URL.
+        key: of the option or argument, for messages.
+    """
+    if not is_store_url(str(place)):
+        take_over_copy(place)
+        with opening_others():
+            yield place
+        return
+    with opening_others(), read_run(_store(place, key), node_cache()) as run:
+        yield run.root
+
+
+@contextlib.contextmanager
+def holding_or_reading(
+    place: Path, *, key: str, cache: NodeCache, tell: Callable[[str], None]
+) -> Iterator[Path]:
+    """Yield the folder of a run to work in, or to read if this user may write nothing there.
+
+    Args are those of `holding`.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(holding(place, key=key, cache=cache, tell=tell))
+        except NoRightError:
+            folder = stack.enter_context(reading(place, key=key))
+        yield folder
+
+
+@contextlib.contextmanager
+def holding(place: Path, *, key: str, cache: NodeCache, tell: Callable[[str], None]) -> Iterator[Path]:
+    """Yield the folder of a run to work in: itself, or the tree of a run in a store.
+
+    Args:
+        place: a folder, or a URL.
+        key: of the option or argument, for messages.
+        cache: of this machine.
+        tell: is told for whom this waits.
+    """
+    if not is_store_url(str(place)):
+        take_over_copy(place)
+        with opening_others():
+            yield place
+        return
+    with opening_others(), working_run(_store(place, key), cache, tell) as run:
+        yield run.root
+
+
+def _store(place: Path, key: str) -> ObjectStore:
+    return ObjectStore(StoreUrl.parse(str(place), key=key))
+
+
+@contextlib.contextmanager
+def writing(place: Path, *, key: str, markers: Collection[str] = ()) -> Iterator[Path]:
+    """Yield the folder to write into: itself, or one whose files are put at a URL at the end.
+
+    Args:
+        place: a folder, or a URL.
+        key: of the option or argument, for messages.
+        markers: names of the files by which readers know that the rest is there; they are put last.
+
+    Raises:
+        ConfigError: there is something below the URL already.
+    """
+    if not is_store_url(str(place)):
+        yield place
+        return
+    store, cache = _store(place, key), node_cache()
+    _refuse_filled(store, key)
+    digest = hashlib.sha256(store.place.encode()).hexdigest()[:24]
+    local = cache.folder.resolve() / WRITTEN / digest / store.place.rpartition("/")[2]
+    local.parent.mkdir(parents=True, exist_ok=True)
+    name_folder(local, store.place)
+    yield local
+    files = sorted(files_below(local), key=lambda path: (path.name in markers, path))
+    _refuse_filled(store, key)
+    for path in files:
+        store.put(path.relative_to(local).as_posix(), path)
+    shutil.rmtree(local.parent)
+
+
+def _refuse_filled(store: ObjectStore, key: str) -> None:
+    first = next(store.list(""), None)
+    if first is not None:
+        raise ConfigError(
+            f"{key} {store.place}: holds {first.key!r} already; name a prefix below which there is"
+            " nothing, or remove what is there"
+        )

@@ -1,0 +1,342 @@
+"""A run in a store, as this process reads it or works on it.
+
+reading:  log -> tree
+working:  probe -> lease -> log -> `take` in the log -> tree -> (session) -> what tells of it -> `end`
+
+A run has a tree for itself and one in it for each later generation; each has a log of its own, below
+its own key. One lease holds them all.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pipeline.state import lease as leases
+from pipeline.state.commit_object import Commit
+from pipeline.state.commits import DATASETS, PLAN, Commits
+from pipeline.state.listing import Listing, compare_listing
+from pipeline.state.log import EndEntry, LogState, RunLog, TakeEntry
+from pipeline.state.log_writer import LogWriter
+from pipeline.state.probing import probe, require_nothing_else
+from pipeline.state.progress_files import Teller, bring_progress
+from pipeline.state.put_tables import PutTables
+from pipeline.state.stored_commits import StoredCommits, TreeCommits, mirror
+from pipeline.state.tree import CommittedFiles, Tree, TreeStorage
+from pipeline.state.worker_place import Known, OtherRunPlace, TreePlace
+from pipeline.system.printable import as_known, name_folder
+from stages.errors import ShardmillError, Stopped
+from stages.store.drawn import DRAWN_NAME
+from stages.store.folders import entries
+from stages.store.generations import GENERATIONS, generation_name
+from stages.store.manifest import MANIFEST_NAME
+from stages.stores.cache import NodeCache
+from stages.stores.mounts import mount, unmount
+from stages.stores.store import Store
+
+WAY_OUT = "restore the log from a version of the bucket, or run into another place"
+_MANIFESTS = (f"/{MANIFEST_NAME}", f"/{DRAWN_NAME}")
+TREES = "trees"
+_READING = "reading-"
+_RUNS: dict[str, "StoredRun"] = {}
+"""Open in this process, by the path of the tree."""
+
+
+@dataclass(eq=False)
+class _GenerationTree:
+    """A run, or one later generation of it."""
+
+    tree: Tree
+    log: RunLog
+    files: CommittedFiles
+    commits: Commits
+    tables: PutTables
+    writer: LogWriter | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything was ever written of it."""
+        return self.log.state.number > 0
+
+
+@dataclass(eq=False)
+class StoredRun:
+    """A run in a store that this process has open."""
+
+    store: Store
+    root: Path
+    """Of its tree here."""
+    cache: NodeCache
+    lease: leases.Lease | None = None
+    """None if it is only read."""
+    _parts: dict[str, _GenerationTree] = field(default_factory=dict)
+    _work: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    def open(self) -> None:
+        """Read the logs of the run and of its generations, and make the trees."""
+        self._open("")
+        number = 1
+        while self._open(f"{GENERATIONS}/{generation_name(number)}").is_there:
+            number += 1
+        self._close(f"{GENERATIONS}/{generation_name(number)}")
+
+    def commits(self, root: Path) -> Commits:
+        """Return the commits of the run or of a generation, for who only reads them.
+
+        Args:
+            root: its tree.
+        """
+        return self._open(self._key(root)).commits
+
+    def working_commits(self, root: Path) -> StoredCommits:
+        """Return the commits of the run or of a generation, for who adds some.
+
+        Args:
+            root: its tree.
+        """
+        part = self._open(self._key(root))
+        if part.writer is None:
+            assert self.lease is not None, "the run is held"
+            lease, before = self.lease, part.log.state.number
+            part.log.append(
+                [TakeEntry(host=lease.host, pid=lease.pid)], epoch=lease.epoch, holder=lease.holder
+            )
+            if part.log.state.number > before + 1:  # whoever was here before wrote on for a moment
+                part.files = files_of(part.log.state)
+                part.tree = replace(part.tree, files=part.files)
+                mount(part.tree.root, part.tree)
+                mirror(part.log.state, part.tree.root)
+            part.writer = self._work.enter_context(
+                LogWriter(part.log, epoch=lease.epoch, holder=lease.holder, require=lease.require)
+            )
+            part.commits = StoredCommits(part.tree, part.files, part.writer)
+            teller = Teller(part.tree.store, part.tree.root, lease.epoch, lease.require)
+            self._work.enter_context(teller.telling())
+        assert isinstance(part.commits, StoredCommits)
+        return part.commits
+
+    def place(self, root: Path, temporary: Path, others: tuple[OtherRunPlace, ...]) -> TreePlace:
+        """Return the place of the run or of a generation, for workers.
+
+        Args:
+            root: its tree.
+            temporary: folder of this session's unfinished files.
+            others: runs in stores that this one reads.
+        """
+        epoch = 0 if self.lease is None else self.lease.epoch
+        key = self._key(root)
+        return TreePlace(self.root, self.store, key, temporary, self.cache, epoch, others)
+
+    def known(self, root: Path, after: Iterable[tuple[str, str]], before: Commit | None) -> Known:
+        """Return what a task is told of the files that it may read.
+
+        Args:
+            root: tree of the run or generation that it is of.
+            after: steps and units that it waits for.
+            before: the commit that it goes on from.
+        """
+        tables = [table for part in self._parts.values() for table in part.tables.put(part.commits)]
+        begin = f"{key}/" if (key := self._key(root)) else ""
+        commits = self.commits(root)
+        read = [commits.read(step, unit) for step, unit in after] + [before]
+        files = {f"{begin}{one}": d for commit in read if commit for one, d in commit.files.items()}
+        return Known(tuple(tables), files)
+
+    def log_plan(self, root: Path) -> None:
+        """Say in the log what run.json says.
+
+        Args:
+            root: tree of the run or generation.
+        """
+        self.working_commits(root).plan(json.loads((root / PLAN).read_bytes()))
+        self._open(self._key(root)).tree.store.put(PLAN, root / PLAN)
+
+    def tell_files(self, root: Path, step: str) -> None:
+        """Note that tasks from now on may read all that is committed of a step."""
+        self._open(self._key(root)).tables.changed.add(step)
+
+    def listing(self, root: Path, folders: Collection[str]) -> Listing:
+        """Hold all objects of the run or of a generation to its log.
+
+        Args:
+            root: its tree.
+            folders: in which steps write.
+        """
+        part = self._open(self._key(root))
+        if part.writer is not None:
+            part.writer.flush()
+        return compare_listing(part.tree.store, part.log.state, folders)
+
+    def remove_strays(self, root: Path, strays: Collection[str]) -> None:
+        """Remove objects that no commit names, which killed processes left.
+
+        Args:
+            root: tree of the run or generation.
+            strays: their keys.
+        """
+        self.working_commits(root).delete_objects(strays)
+
+    def end(self) -> None:
+        """Say in the logs that this process has ended in order."""
+        for part in self._parts.values():
+            if part.writer is not None:
+                part.writer.add(EndEntry())
+        self._work.close()
+
+    def close(self) -> None:
+        """Forget the trees."""
+        with contextlib.suppress(ShardmillError):  # it ended by that
+            self._work.close()
+        for key in list(self._parts):
+            self._close(key)
+
+    def _key(self, root: Path) -> str:
+        return "" if root == self.root else root.relative_to(self.root).as_posix()
+
+    def _open(self, key: str) -> _GenerationTree:
+        """Return a part; its log is read when it is first asked for."""
+        if key not in self._parts:
+            store, root = (self.store.at(key), self.root / key) if key else (self.store, self.root)
+            log = RunLog(store, way_out=WAY_OUT).read()
+            files = files_of(log.state)
+            if log.state.number or not key:
+                mirror(log.state, root)
+                bring_progress(store, root)
+                manifests = [one for one in files.below(DATASETS) if one.endswith(_MANIFESTS)]
+                for one in manifests:  # by which people see what datasets there are
+                    self.cache.bring(store, one, files.below(one)[one], root / one)
+            tree = Tree(root, store, self.cache, files)
+            commits = TreeCommits(TreeStorage(root, files))
+            tables = PutTables(self.store, self.cache, self.root, key, self.lease is not None)
+            self._parts[key] = _GenerationTree(tree, log, files, commits, tables)
+            mount(root, tree)
+        return self._parts[key]
+
+    def _close(self, key: str) -> None:
+        unmount(self._parts.pop(key).tree.root)
+
+
+def files_of(state: LogState) -> CommittedFiles:
+    """Return the files of all commits of a log."""
+    files = CommittedFiles()
+    for units in state.commits.values():
+        for entry in units.values():
+            files.add(entry.commit.files)
+    return files
+
+
+def stored_run_at(folder: Path) -> StoredRun | None:
+    """Return the run that is open here and that a folder is the tree of, or is in the tree of."""
+    if not _RUNS:
+        return None
+    return next((run for one in (folder, *folder.parents) if (run := _RUNS.get(str(one)))), None)
+
+
+@contextlib.contextmanager
+def read_run(store: Store, cache: NodeCache) -> Iterator[StoredRun]:
+    """Open a run in a store to read it; nothing is written there.
+
+    Args:
+        store: where the run is.
+        cache: of this machine.
+    """
+    with _passing_folder(cache.folder.resolve() / TREES) as folder:
+        tree = folder / store.place.rpartition("/")[2]
+        tree.mkdir()
+        yield from _opened(StoredRun(store, tree, cache))
+
+
+@contextlib.contextmanager
+def working_run(store: Store, cache: NodeCache, tell: Callable[[str], None]) -> Iterator[StoredRun]:
+    """Hold a run in a store to work on it, and leave it in order.
+
+    Args:
+        store: where the run is.
+        cache: of this machine.
+        tell: is told for whom this waits.
+
+    Raises:
+        ConfigError: the store does not keep its conditions.
+        Stopped: another process is at work there.
+    """
+    run = StoredRun(store, tree_of(store, cache), cache)
+    with _lock_tree(run.root), contextlib.ExitStack() as stack:
+        probe(store)
+        before = RunLog(store, way_out=WAY_OUT).read().state
+        if not before.number:
+            require_nothing_else(store)
+        lease = leases.Lease(
+            store, uuid.uuid4().hex, socket.gethostname(), os.getpid(), period=leases.PERIOD
+        )
+        lease.take(least=before.epoch + 1, tell=tell)
+        stack.callback(lease.give_back)
+        run.lease = lease
+        for opened in _opened(run):
+            yield opened
+            run.end()
+
+
+def _opened(run: StoredRun) -> Iterator[StoredRun]:
+    _RUNS[str(run.root)] = run
+    name_folder(run.root, run.store.place)
+    try:
+        run.open()
+        yield run
+    except ShardmillError as error:  # people know no tree
+        error.args = (as_known(str(error)), *error.args[1:])
+        raise
+    finally:
+        run.close()
+        del _RUNS[str(run.root)]
+
+
+def tree_of(store: Store, cache: NodeCache) -> Path:
+    """Return where the tree of a run lies on this machine; its name is the run's."""
+    digest = hashlib.sha256(store.place.encode()).hexdigest()[:24]
+    tree = cache.folder.resolve() / TREES / digest / store.place.rpartition("/")[2]
+    tree.mkdir(parents=True, exist_ok=True)
+    return tree
+
+
+@contextlib.contextmanager
+def _passing_folder(trees: Path) -> Iterator[Path]:
+    """Yield a folder for the tree of one reader; those of readers that were killed go."""
+    trees.mkdir(parents=True, exist_ok=True)
+    for folder in entries(trees):
+        if not folder.name.startswith(_READING):
+            continue
+        with contextlib.suppress(OSError), (folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_READING, dir=trees))
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lock_tree(tree: Path) -> Iterator[None]:
+    """Hold a tree on this machine.
+
+    Raises:
+        Stopped: another process here works on the same run.
+    """
+    with (tree.parent / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Stopped(
+                f"{tree}: in use by another process here; wait for it, then run again"
+            ) from error
+        yield

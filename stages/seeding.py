@@ -49,6 +49,8 @@ class OrderTag(Tag):
     """Within a shard."""
     EPOCH = 8
     """In an epoch of a dataset, if they are few; their shard field is 0."""
+    SHARDS = 9
+    """Shards in an epoch of a dataset that is read in groups of them; their shard field is 0."""
 
 
 class Purpose(StrEnum):

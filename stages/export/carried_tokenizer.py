@@ -14,6 +14,7 @@ from stages.errors import FormatError
 from stages.export.format import quoted
 from stages.export.source import ExportSource
 from stages.store.manifest import Manifest
+from stages.stores.mounts import here
 from stages.tokenizer.existing import TokenizerKind, open_tokenizer
 from stages.tokenizer.framing import BEGIN, FrameIds
 from stages.tokenizer.hub_folder import (
@@ -68,7 +69,7 @@ def carried_tokenizer(source: ExportSource, data: bytes) -> CarriedTokenizer:
         data: the tokenizer's file, whose digest was checked.
     """
     manifest, file = source.manifest, source.tokenizer
-    place = source.reader.folder / manifest.tokenizer.file
+    place = here((source.reader.folder / manifest.tokenizer.file).resolve())
     frame = carried_frame(manifest)
     try:
         kind = TokenizerKind(file)

@@ -5,6 +5,7 @@ torch's DataLoader, whose default collation turns the arrays into tensors.
 """
 
 import copy
+import hashlib
 import itertools
 import operator
 from collections.abc import Collection, Sequence
@@ -25,6 +26,7 @@ from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
 from stages.loading.order import MAX_SORTED, EpochOrder
 from stages.loading.shared_number import SharedNumber
 from stages.loading.split_reader import FileCheck, SplitReader, dense_segments
+from stages.loading.windowed import WindowOrder
 from stages.store.drawn import read_drawn
 from stages.store.folders import entries
 from stages.store.manifest import read_manifest
@@ -52,15 +54,19 @@ class ShardDataset(Sequence[Batch]):
         reader: of the split.
         epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
+        window: shards that are read together, for a node that cannot hold all; None mixes all rows.
     """
 
-    def __init__(self, reader: SplitReader, *, epoch: int = 0, shuffle: bool = True) -> None:
+    def __init__(
+        self, reader: SplitReader, *, epoch: int = 0, shuffle: bool = True, window: int | None = None
+    ) -> None:
         self.reader = reader
         self.manifest = reader.manifest
         self.objective = reader.objective
         self.widths = reader.widths
         self.vocabulary = reader.vocabulary
         self.shuffle = shuffle
+        self.window = window
         self._epoch = SharedNumber(sound_epoch(epoch))
         self._wanted: frozenset[str] | None = None
         self._orders: LruCache[int, EpochOrder] = LruCache(_KEPT_ORDERS)
@@ -81,8 +87,8 @@ class ShardDataset(Sequence[Batch]):
 
     @property
     def fingerprint(self) -> str:
-        """Names the content."""
-        return self.manifest.fingerprint
+        """Names the content, and the window if there is one: states of another order are not these."""
+        return with_window(self.manifest.fingerprint, self.window)
 
     @property
     def pad(self) -> int:
@@ -130,6 +136,15 @@ class ShardDataset(Sequence[Batch]):
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
         self.reader.share_descriptors(datasets)
+
+    def hold_shards(self, shards: int) -> None:
+        """Map at most so many shards at a time."""
+        self.reader.hold_shards(shards)
+
+    @property
+    def is_interleaved(self) -> bool:
+        """Whether rows of several sources are interleaved over all shards."""
+        return self._interleaved is not None
 
     def release(self) -> None:
         """Unmap all files; they are mapped again when rows are read."""
@@ -195,9 +210,17 @@ class ShardDataset(Sequence[Batch]):
         return self._read(by_shard(shards, rows - self.reader.first_rows[shards]), epoch)
 
     def _order(self, epoch: int) -> EpochOrder:
+        if self.window is not None:
+            rows, seed = self.shard_rows, self.manifest.seed
+            return WindowOrder(rows, window=self.window, seed=seed, epoch=epoch)
         if self._interleaved is not None:
             return InterleavedOrder(self._interleaved, seed=self.manifest.seed, epoch=epoch)
         return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
+
+    @property
+    def shard_rows(self) -> list[int]:
+        """The rows of each shard, in stored order."""
+        return [shard.rows for shard in self.manifest.shards]
 
     @cached_property
     def _interleaved(self) -> InterleavedRows | None:
@@ -268,6 +291,13 @@ class ShardDataset(Sequence[Batch]):
         return self._wanted is None or name in self._wanted
 
 
+def with_window(fingerprint: str, window: int | None) -> str:
+    """Return what names rows in an order of their own."""
+    if window is None:
+        return fingerprint
+    return hashlib.sha256(f"{fingerprint} window {window}".encode()).hexdigest()
+
+
 @cache
 def row_kernels() -> ModuleType | None:
     """Return the compiled ways to fill in rows, if numba is there; it is imported here and no sooner."""
@@ -321,10 +351,11 @@ def open_dataset(
             f"{folder}: label_convention {manifest.label_convention!r}, but the labels of"
             f" {dataset.objective.kind} are {convention!r}"
         )
+    stored = reader.bring_tables()
     check_digests(folder, manifest.tables)
-    for shard in manifest.shards:
+    for shard in () if stored else manifest.shards:
         check_sizes(f"{folder}/{shard.path}", row_files(shard))
-    for part in () if drawn is None else itertools.chain.from_iterable(drawn.shards):
+    for part in () if drawn is None or stored else itertools.chain.from_iterable(drawn.shards):
         check_sizes(f"{folder}/{part.path}", part.files)
     if columns is not None:
         dataset.keep(columns)

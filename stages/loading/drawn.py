@@ -1,6 +1,7 @@
 """Materialised epochs: columns that were drawn once and are read from their files since."""
 
 import os
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -14,6 +15,7 @@ from stages.objectives.rows import Columns
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.drawn import DrawnManifest
+from stages.stores.mounts import StoredFiles, files_at
 
 MAX_OPEN_FOLDERS = 32
 """Folders of drawn columns mapped at a time: 256 descriptors at most. Fewer where `ulimit -n` is low."""
@@ -28,16 +30,24 @@ class DrawnEpochs:
         manifest: of its epochs.
         rows: of each shard of the dataset.
         check: whether files are hashed when they are first touched.
+        stored: brings the files, if they lie in a store.
     """
 
     def __init__(
-        self, folder: Path, manifest: DrawnManifest, *, rows: Sequence[int], check: bool
+        self,
+        folder: Path,
+        manifest: DrawnManifest,
+        *,
+        rows: Sequence[int],
+        check: bool,
+        stored: StoredFiles | None = None,
     ) -> None:
         self.epochs = manifest.epochs
         self.folder = folder
         self._manifest = manifest
         self._rows = rows
         self._check = check
+        self._stored = stored
         self._mapped: LruCache[tuple[int, int], Columns] = LruCache(
             affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER)
         )
@@ -72,15 +82,26 @@ class DrawnEpochs:
         if self._check and key not in self._checked:
             check_digests(self.folder / shard.path, shard.files)
             self._checked.add(key)
-        return {
-            name: self._open(self.folder / shard.path / f"{name}.npy", name, self._rows[number])
+        hold = None
+        if self._stored is not None:
+            files = files_at(self._stored, self.folder / shard.path, shard.files)
+            hold = self._stored.bring_files(files)
+        columns = DrawnColumns(
+            (name, self._open(self.folder / shard.path / f"{name}.npy", name, self._rows[number]))
             for name in self._manifest.columns
-        }
+        )
+        if hold is not None:
+            weakref.finalize(columns, hold.close)
+        return columns
 
     def _open(self, path: Path, name: str, rows: int) -> NDArray[np.integer]:
         column = self._manifest.columns[name]
         array = open_array(path, shape=(rows, *column.shape), dtype=column.dtype)
         return cast("NDArray[np.integer]", array)
+
+
+class DrawnColumns(dict[str, NDArray[np.integer]]):
+    """Columns of a shard, mapped; a plain dict cannot be told of when it goes."""
 
 
 def check_digests(folder: Path, files: dict[str, FileDigest]) -> None:

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from stages.errors import ConfigError
 from stages.loading.arguments import whole_number
 from stages.loading.blend import refuse_to_blend
-from stages.loading.dataset import Batch, ShardDataset
+from stages.loading.dataset import Batch, ShardDataset, with_window
 from stages.loading.dataset import open_dataset as open_one
 from stages.loading.empty_split import EmptySplit, holds_out
 from stages.loading.interleaved import InterleavedRows, interleaved_rows
 from stages.loading.split_reader import FileCheck
+from stages.loading.stored import require_room, stored_bytes, stored_dataset
 from stages.store.folders import entries
 from stages.store.generations import (
     generation_name,
@@ -32,6 +33,9 @@ from stages.store.generations import (
     require_no_gap,
 )
 from stages.store.manifest import MANIFEST_NAME, read_manifest
+from stages.stores.cache import node_cache
+from stages.stores.objects import ObjectStore
+from stages.stores.url import StoreUrl, is_store_url
 
 _DATASETS, _TRAIN, _VALIDATION = "datasets", "train", "validation"
 
@@ -43,10 +47,18 @@ class GrownDataset(ShardDataset):
         parts: one for each generation, unshuffled, in their order.
         epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
+        window: as of `open_dataset`.
     """
 
-    def __init__(self, parts: Sequence[ShardDataset], *, epoch: int = 0, shuffle: bool = True) -> None:
-        super().__init__(parts[0].reader, epoch=epoch, shuffle=shuffle)
+    def __init__(
+        self,
+        parts: Sequence[ShardDataset],
+        *,
+        epoch: int = 0,
+        shuffle: bool = True,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(parts[0].reader, epoch=epoch, shuffle=shuffle, window=window)
         self.parts = tuple(parts)
         self._firsts = np.cumsum([0, *map(len, parts)])
         self.share_descriptors(1)
@@ -54,7 +66,13 @@ class GrownDataset(ShardDataset):
     @property
     def fingerprint(self) -> str:
         """Names the content of all parts, in their order."""
-        return hashlib.sha256(" ".join(part.fingerprint for part in self.parts).encode()).hexdigest()
+        parts = " ".join(part.fingerprint for part in self.parts)
+        return with_window(hashlib.sha256(parts.encode()).hexdigest(), self.window)
+
+    @property
+    def shard_rows(self) -> list[int]:
+        """The rows of each shard of all parts, in stored order."""
+        return [rows for part in self.parts for rows in part.shard_rows]
 
     def __len__(self) -> int:
         """Rows of all parts."""
@@ -64,6 +82,11 @@ class GrownDataset(ShardDataset):
         """Map so many times fewer files of all parts at a time."""
         for part in self.parts:
             part.share_descriptors(datasets * len(self.parts))
+
+    def hold_shards(self, shards: int) -> None:
+        """Map at most so many shards of each part at a time."""
+        for part in self.parts:
+            part.hold_shards(shards)
 
     def release(self) -> None:
         """Unmap all files of all parts."""
@@ -118,7 +141,7 @@ class GrownDataset(ShardDataset):
         return interleaved_rows([part.manifest for part in self.parts])
 
 
-def open_dataset(  # each names one thing that a trainer decides
+def open_dataset(  # noqa: PLR0913  # each names one thing that a trainer decides
     path: str | Path,
     *,
     split: str = "train",
@@ -127,11 +150,12 @@ def open_dataset(  # each names one thing that a trainer decides
     check: FileCheck = "xxh3",
     columns: Collection[str] | None = None,
     generations: int | None = None,
+    window: int | None = None,
 ) -> ShardDataset:
     """Open one split of a dataset, with the rows that later generations of its run added.
 
     Args:
-        path: the folder `DIR/datasets/NAME`.
+        path: the folder `DIR/datasets/NAME`, or its URL in a store: `s3://BUCKET/RUN/datasets/NAME`.
         split: its name.
         epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
@@ -140,13 +164,85 @@ def open_dataset(  # each names one thing that a trainer decides
         columns: the columns wanted; None gives all of them.
         generations: how many generations to read, from the first on; None reads all that there are. A
             training that is to continue with the same rows, whatever is added, names a number.
+        window: shards that are read together, for a node whose cache cannot hold the dataset. Shards
+            come in an order of the seed and the epoch, in groups of so many; rows are shuffled within a
+            group. The order is the same for any ranks and workers. None mixes the rows of all shards.
+
+    Files of a dataset in a store come to the cache of this machine when their shard is first touched.
+    Each is compared with its digest. The environment names the folder of the cache, `SHARDMILL_CACHE`,
+    and its size in bytes, `SHARDMILL_CACHE_BYTES`.
 
     The manifest is checked. Each file that rows are made of must be there and have the right length.
     Other files of a shard are checked when it is first touched.
 
     Raises:
-        ConfigError: no such split, epoch, check, column or generation.
+        ConfigError: no such split, epoch, check, column or generation; a window where rows have none;
+            a cache that is too small.
         FormatError: the dataset is not whole, was changed, or says what this reader cannot do.
+        Stopped: the store has no answer.
+    """
+    if is_store_url(str(path)):
+        path = _stored(str(path), split, window if shuffle else 1)
+    dataset = _opened(
+        path, split=split, epoch=epoch, shuffle=shuffle, check=check, generations=generations
+    )
+    if window is not None:
+        dataset = _windowed(dataset, window)
+    if columns is not None:
+        dataset.keep(columns)
+    return dataset
+
+
+def _stored(url: str, split: str, window: int | None) -> Path:
+    """Return the folder of a dataset in a store, in the node's cache.
+
+    Raises:
+        ConfigError: the cache is too small, or no dataset is there.
+    """
+    parsed, cache = StoreUrl.parse(url, key="path"), node_cache()
+    whole, _, name = parsed.prefix.rpartition("/")
+    prefix, _, below = whole.rpartition("/")
+    if below == _DATASETS:
+        store = ObjectStore(StoreUrl(parsed.scheme, parsed.bucket, prefix))
+        folder = stored_dataset(store, name, below=below, cache=cache)
+    else:
+        folder = stored_dataset(ObjectStore(parsed), name or parsed.bucket, below="", cache=cache)
+    require_room(stored_bytes(folder, split), cache=cache, window=window, place=url)
+    return folder
+
+
+def _windowed(dataset: ShardDataset, window: int) -> ShardDataset:
+    """Return a dataset whose shards are read in groups.
+
+    Raises:
+        ConfigError: a window that is none, or rows whose order needs all of them.
+    """
+    if whole_number("window", window) < 1:
+        raise ConfigError(f"window = {window}: must be at least 1, the shards that are read together")
+    if not dataset.shuffle:
+        raise ConfigError(f"window = {window}: rows that are not shuffled need none; leave it out")
+    if dataset.is_interleaved:
+        raise ConfigError(
+            f'window = {window}: the rows of sources with exact shares (interleave = "exact") are dealt'
+            " from all shards; leave it out, and give the dataset a cache that holds it"
+        )
+    dataset.window = window
+    dataset.hold_shards(2 * window)
+    return dataset
+
+
+def _opened(
+    path: str | Path,
+    *,
+    split: str,
+    epoch: int,
+    shuffle: bool,
+    check: FileCheck,
+    generations: int | None,
+) -> ShardDataset:
+    """Open one split, with the rows that later generations added.
+
+    Args and errors are those of `open_dataset`.
     """
     root = _root(Path(path))
     later = {} if root is None else _later(root, Path(path).resolve().name)
@@ -162,9 +258,9 @@ def open_dataset(  # each names one thing that a trainer decides
     first = [Path(path)] if not later or _has(Path(path), split) else []
     if not later:
         if root is not None and not _has(Path(path), split) and holds_out(root):
-            other = open_one(path, check=check, columns=columns)
+            other = open_one(path, check=check)
             return EmptySplit(other, split, epoch=epoch, shuffle=shuffle)
-        return open_one(path, split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns)
+        return open_one(path, split=split, epoch=epoch, shuffle=shuffle, check=check)
     folders = [*first, *later.values()]
     parts = [open_one(one, split=split, shuffle=False, check=check) for one in folders]
     numbers = [*([0] if first else []), *later]
@@ -174,8 +270,6 @@ def open_dataset(  # each names one thing that a trainer decides
         refuse_to_blend(parts[0], part)
     dataset = GrownDataset(parts, shuffle=shuffle)
     dataset.set_epoch(epoch)
-    if columns is not None:
-        dataset.keep(columns)
     return dataset
 
 

@@ -31,6 +31,7 @@ from stages.store.manifest import (
     Manifest,
     Shard,
 )
+from stages.stores.mounts import here
 
 _NO_SEGMENTS = np.empty(0, np.int32)
 SPLITTING = ("row_ptr", "length")
@@ -84,7 +85,7 @@ def map_shard(
     folder: Path, shard: Shard, manifest: Manifest, *, segments: Collection[str] = SEGMENT_COLUMNS
 ) -> MappedShard:
     """Map the arrays of a shard, their headers checked against the manifest."""
-    path = folder / shard.path
+    path = here(folder / shard.path)
     columns = {
         name: open_array(path / f"{name}.npy", shape=(shard.rows, *column.shape), dtype=column.dtype)
         for name, column in manifest.columns.items()

@@ -11,6 +11,7 @@ position_ids   0 1 2 0 1 0 0
 cu_seqlens     0 3 5
 """
 
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from stages.loading.mapped import (
     check_segments,
     gather_rows,
     map_shard,
+    row_files,
     vocabulary_for,
 )
 from stages.objectives.drawing import draw_columns
@@ -39,6 +41,7 @@ from stages.objectives.whole_shard import WholeShard
 from stages.seeding import shard_field
 from stages.store.drawn import DrawnManifest
 from stages.store.manifest import Manifest
+from stages.stores.mounts import files_at, stored_at
 
 
 def dense_segments(
@@ -106,6 +109,8 @@ class SplitReader:
         self.manifest = manifest
         known = resolve(read_objective(manifest.objective), manifest.seq_len)
         self.objective, self.traits, self.widths = known.config, known.traits, known.widths
+        self._stored = stored_at(self.folder)
+        self.bring_tables()
         self.vocabulary = vocabulary_for(folder, manifest)
         of_shards = [shard.rows for shard in manifest.shards]
         self.first_rows: NDArray[np.int64] = np.cumsum([0, *of_shards])
@@ -113,7 +118,10 @@ class SplitReader:
         self._check = one_of("check", check, get_args(FileCheck))
         self._drawn = None
         if drawn is not None:
-            self._drawn = DrawnEpochs(self.folder, drawn, rows=of_shards, check=check == "xxh3")
+            checked = check == "xxh3" and self._stored is None
+            self._drawn = DrawnEpochs(
+                self.folder, drawn, rows=of_shards, check=checked, stored=self._stored
+            )
         self._mapped: LruCache[int, MappedShard] = LruCache(
             affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD)
         )
@@ -151,9 +159,15 @@ class SplitReader:
     def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:
         """Return a shard for objectives that look beyond a row, with its documents' sources if given."""
         self.mapped(number)
+        if self._stored is not None:
+            listed = self.manifest.shards[number]
+            files = files_at(self._stored, self.folder / listed.path, listed.files)
+            hold = self._stored.bring_files(files)
         shard = map_shard(self.folder, self.manifest.shards[number], self.manifest)
         documents = self.manifest.shards[number].documents
         ids = shard.columns["input_ids"]
+        if self._stored is not None:
+            weakref.finalize(shard, hold.close)
         return WholeShard(ids, shard.own_segments, documents, sources, shard.sentences)
 
     def draw(self, number: int, rows: NDArray[np.int64], epoch: int) -> Columns:
@@ -193,6 +207,17 @@ class SplitReader:
         """Return a shard's arrays, mapping it if need be and unmapping the one least recently used."""
         return self._mapped.get(number, self._newly_mapped)
 
+    def bring_tables(self) -> bool:
+        """Bring the tables beside the manifest, if the split lies in a store; say whether it does."""
+        if self._stored is None:
+            return False
+        self._stored.bring_files(files_at(self._stored, self.folder, self.manifest.tables))
+        return True
+
+    def hold_shards(self, shards: int) -> None:
+        """Map at most so many shards at a time."""
+        self._mapped.bound = max(1, min(self._mapped.bound, shards))
+
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
         self._mapped.bound = max(1, affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD) // datasets)
@@ -213,11 +238,18 @@ class SplitReader:
     def _newly_mapped(self, number: int) -> MappedShard:
         shard = self.manifest.shards[number]
         first = number not in self._checked
-        if first:
+        hold = None
+        if self._stored is not None:
+            hold = self._stored.bring_files(
+                files_at(self._stored, self.folder / shard.path, row_files(shard))
+            )
+        elif first:
             check = check_digests if self._check == "xxh3" else check_sizes
             check(self.folder / shard.path, shard.files)
         mapped = map_shard(self.folder, shard, self.manifest, segments=SPLITTING)
         if first:
             check_segments(mapped, self.folder / shard.path)
             self._checked.add(number)
+        if hold is not None:
+            weakref.finalize(mapped, hold.close)
         return mapped

@@ -29,6 +29,7 @@ from pydantic import ByteSize, TypeAdapter
 
 from pipeline.engine.tasks import Task, Worker
 from pipeline.run_file.deduplication import Dedup
+from pipeline.state.worker_place import FolderPlace
 from pipeline.steps.dedup.band_keys import cut_keys, find_candidates
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import (
@@ -179,7 +180,7 @@ def keep(root: Path, folder: Path) -> None:
 
 def measure(root: Path, units: tuple[Unit, ...]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Do all phases; return what each took, and the record of the decision."""
-    worker, watch, record = Worker(root, root / "tmp/a"), PeakWatch(), dict[str, Any]()
+    worker, watch, record = Worker(FolderPlace(root, root / "tmp/a")), PeakWatch(), dict[str, Any]()
     watch.start()
     figures = []
     for title, function, payloads in phases(units):

@@ -22,7 +22,8 @@ from pipeline.commands.options import (
     Workers,
     examples_of,
     integer,
-    local,
+    opened,
+    placed,
     progress,
     some_share,
     whole,
@@ -42,9 +43,19 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.", callback=local)
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Folder of the run, or s3://BUCKET/RUN.", callback=placed
+    ),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", callback=local)]
+Folder = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder of a run, or s3://BUCKET/RUN.", callback=opened),
+]
+VerifiedFolder = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="Folder of a run, or s3://BUCKET/RUN.", callback=placed),
+]
 Address = Annotated[str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")]
 
 
@@ -139,7 +150,7 @@ def status(
 
 @app.command(epilog=examples_of("verify"))
 def verify(
-    folder: Folder,
+    folder: VerifiedFolder,
     workers: Workers = None,
     address: Address = None,
     full: Annotated[bool, typer.Option("--full", help="Train further models: verify.full.")] = False,  # noqa: FBT002  # typer's way

@@ -8,6 +8,7 @@ from pipeline.engine.step_run import StepRun, one_phase
 from pipeline.engine.tasks import Function, Node, Phase, Phases, Task
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Outcome
+from pipeline.state.worker_place import NOTHING, Known
 
 
 @dataclass
@@ -41,6 +42,11 @@ class MemoryBook:
         """Note that work on a phase begins."""
         self.said.append(f"{step}: {phase.title} {total}")
         return MemoryBatch(self, f"{step}: {phase.title}")
+
+    def known(self, task: Task, before: Commit | None) -> Known:
+        """Return nothing: the run lies in a folder."""
+        del task, before
+        return NOTHING
 
     def count_workers(self, count: int) -> None:
         """Note nothing."""

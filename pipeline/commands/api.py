@@ -7,13 +7,13 @@ What is chosen where an option is left out: the only dataset of a run.
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from pipeline.commands.finished_run import FinishedRun
 from pipeline.inputs.limited import limit_inputs, limited_folder
-from pipeline.planning.outputs import require_local
+from pipeline.planning.outputs import require_place
 from pipeline.planning.plan import StepStatus
 from pipeline.report.report import RunReport
 from pipeline.run_file.config import RunFile
@@ -21,9 +21,11 @@ from pipeline.run_file.load import load_run_file, read_run
 from pipeline.session.request import RunRequest
 from pipeline.session.session import plan_session, run_session
 from pipeline.session.verifying import verify_session
+from pipeline.state.places import holding, holding_or_reading, reading
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
+from stages.stores.cache import node_cache
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -41,7 +43,9 @@ def plan(run_file: RunSource, output: str | Path, *, settings: Sequence[str] = (
     Raises:
         ShardmillError: a setting, an input or the folder cannot be used.
     """
-    return plan_session(request_of(run_file, output, settings, workers=1))
+    request = request_of(run_file, output, settings, workers=1)
+    with reading(request.output, key="--output") as folder:
+        return plan_session(dataclasses.replace(request, output=folder))
 
 
 def run(  # noqa: PLR0913  # one parameter an option
@@ -87,7 +91,10 @@ def run(  # noqa: PLR0913  # one parameter an option
         with disk_faults(limited_folder(request.output)):
             file = limit_inputs(request.file, request.base, request.output, limit=limit)
         request = dataclasses.replace(request, file=file)
-    return run_session(request, stream=stream, verbose=verbose)
+    cache = node_cache(request.file.resources.cache.folder, request.file.resources.cache.size)
+    with holding(request.output, key="--output", cache=cache, tell=_teller(stream)) as folder:
+        own = dataclasses.replace(request, output=folder)
+        return run_session(own, stream=stream, verbose=verbose)
 
 
 def verify(
@@ -111,7 +118,14 @@ def verify(
         ShardmillError: there is no finished run, or a file of it is damaged.
     """
     count = worker_count(workers)
-    return verify_session(_local(folder), workers=count, address=address, stream=stream, full=full)
+    place = require_place(Path(folder), "folder")
+    with holding_or_reading(place, key="folder", cache=node_cache(), tell=_teller(stream)) as own:
+        return verify_session(own, workers=count, address=address, stream=stream, full=full)
+
+
+def _teller(stream: TextIO | None) -> Callable[[str], None]:
+    """Return what tells people a line."""
+    return lambda line: None if stream is None else print(line, file=stream, flush=True)
 
 
 def open_run(folder: str | Path) -> FinishedRun:
@@ -125,7 +139,7 @@ def open_run(folder: str | Path) -> FinishedRun:
     Raises:
         ShardmillError: there is no report there.
     """
-    return FinishedRun(_local(folder))
+    return FinishedRun(require_place(Path(folder), "folder"))
 
 
 def request_of(
@@ -133,7 +147,7 @@ def request_of(
 ) -> RunRequest:
     """Return a call of `run`, from what one function or another was given."""
     file, base = _read(run_file, settings)
-    return RunRequest(file=file, base=base, output=_local(output), **options)
+    return RunRequest(file=file, base=base, output=require_place(Path(output), "--output"), **options)
 
 
 def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
@@ -144,11 +158,6 @@ def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
         return read_run(run_file, settings), Path.cwd()
     path = Path(run_file)
     return load_run_file(path, settings), path.resolve().parent
-
-
-def _local(folder: str | Path) -> Path:
-    """Return a folder; a URL is refused."""
-    return require_local(Path(folder), "folder")
 
 
 def worker_count(workers: int | None) -> int:

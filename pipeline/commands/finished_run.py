@@ -10,8 +10,10 @@ from pipeline.report.clusters import ClusterContent, duplicates
 from pipeline.report.inspection import RowContent, inspect
 from pipeline.report.shown_rows import ShownRow, shown_row
 from pipeline.report.template import page_template
+from pipeline.state.places import opened_for
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.printable import as_known
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset
 from stages.loading.grown import open_dataset
@@ -37,8 +39,9 @@ class FinishedRun:
         Raises:
             ConfigError: there is no report there.
         """
+        folder = opened_for(self, folder, key="folder")
         self.folder = folder
-        """Of the run."""
+        """Of the run; of a run in a store, its tree on this machine."""
         place = folder / "report" / "report.json"
         try:
             content = json.loads(place.read_text(encoding="utf-8"))
@@ -103,7 +106,7 @@ class FinishedRun:
     def __repr__(self) -> str:
         """Say where it is and what is known of it."""
         said = ", ".join(f"{name}: {word}" for name, word in self.verdicts.items()) or "not verified"
-        return f"FinishedRun({str(self.folder)!r}, {said})"
+        return f"FinishedRun({as_known(str(self.folder))!r}, {said})"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""

@@ -13,11 +13,31 @@ def local(parameter: typer.CallbackParam, value: Any) -> Any:
     """Return folders as they are given, if none of them is a URL."""
     from pipeline.planning.outputs import require_local
 
-    name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
+    name = _name_of(parameter)
     for path in value if isinstance(value, list) else [value]:
         if path is not None:
             require_local(path, name)
     return value
+
+
+def placed(parameter: typer.CallbackParam, value: Any) -> Any:
+    """Return a folder, or the URL of a store, as it is given."""
+    from pipeline.planning.outputs import require_place
+
+    return value if value is None else require_place(value, _name_of(parameter))
+
+
+def opened(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    """Return the folder of a run; one in a store has a tree here until the command ends."""
+    from pipeline.state.places import reading
+
+    placed(parameter, value)
+    return context.with_resource(reading(value, key=_name_of(parameter)))
+
+
+def _name_of(parameter: typer.CallbackParam) -> str:
+    """Return the name of an option, or what stands for an argument."""
+    return parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
 
 
 def integer(given: Any) -> int:

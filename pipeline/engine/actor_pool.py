@@ -2,7 +2,6 @@
 
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import ray
 
@@ -12,6 +11,7 @@ from pipeline.engine.memory import BASE, WorkerResources, unreclaimable_bytes
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
 from pipeline.engine.watch import end_process
+from pipeline.state.worker_place import WorkerPlace
 from stages.errors import Stopped
 
 
@@ -19,22 +19,18 @@ class ActorPool:
     """Actors that stay until they are ended; Ray starts with the first.
 
     Args:
-        root: the run's folder, the same path on every node.
-        temporary: folder of unfinished files, of this run of the program alone, the same
-            path on every node.
+        place: of the run.
         resources: how many actors, where, and their memory.
         progress: tells people.
     """
 
-    def __init__(
-        self, root: Path, temporary: Path, resources: WorkerResources, progress: Progress
-    ) -> None:
+    def __init__(self, place: WorkerPlace, resources: WorkerResources, progress: Progress) -> None:
         self.workers = resources.workers
         """Actors that there may be, besides those with a task or a GPU of their own."""
         self.actors: list[Actor] = []
         self.nodes: list[str] = []
         self.num_gpus = 0
-        self._place = root, temporary
+        self._place = place
         self._resources = resources
         self._progress = progress
         self._own_node = ""
@@ -77,7 +73,7 @@ class ActorPool:
 
     def start(self, node: str, only_item: Item | None = None, *, num_gpus: float = 0.0) -> None:
         """Start an actor on a node; one that is alone is given its task once it has started."""
-        self.actors.append(start_actor(*self._place, node, only_item=only_item, num_gpus=num_gpus))
+        self.actors.append(start_actor(self._place, node, only_item=only_item, num_gpus=num_gpus))
 
     def drop(self, actor: Actor) -> list[Item]:
         """End an actor; return the tasks that it had been given."""

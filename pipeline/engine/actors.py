@@ -3,7 +3,6 @@
 import os
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,6 +22,7 @@ from pipeline.engine.memory import WORKER
 from pipeline.engine.schedule import Item
 from pipeline.engine.tasks import Worker
 from pipeline.state.commits import Outcome
+from pipeline.state.worker_place import WorkerPlace
 from pipeline.system.stopping import collect_rarely
 from stages.errors import ShardmillError, Stopped
 
@@ -38,9 +38,10 @@ class LostError(Exception):
 class RayWorker(Worker):
     """A worker as a Ray actor."""
 
-    def __init__(self, root: Path, temporary: Path) -> None:
+    def __init__(self, place: WorkerPlace) -> None:
         collect_rarely()  # most of the program is imported by the first tasks
-        super().__init__(root, temporary)
+        place.open()
+        super().__init__(place)
 
     def hello(self) -> tuple[str, int]:
         """Return the digest of the code that this process imported, and the process."""
@@ -83,7 +84,7 @@ class Actor:
     def give(self, item: Item) -> None:
         """Have it do a task; Ray's own tools name the call by step and unit."""
         call = self.handle.run.options(name=f"{item.task.step}/{item.task.unit}")
-        self.running[call.remote(item.task)] = item
+        self.running[call.remote(item.task, item.work.known(item.task))] = item
 
     def greet(self) -> None:
         """Note its process once it has started.
@@ -105,14 +106,12 @@ class Actor:
 
 
 def start_actor(
-    root: Path, temporary: Path, node: str, *, only_item: Item | None = None, num_gpus: float = 0.0
+    place: WorkerPlace, node: str, *, only_item: Item | None = None, num_gpus: float = 0.0
 ) -> Actor:
     """Start an actor; Ray never starts one again by itself: the driver decides.
 
     Args:
-        root: the run's folder, the same path on every node.
-        temporary: folder of unfinished files, of this run of the program alone, the same
-            path on every node.
+        place: of the run.
         node: where it is to be, by Ray's name.
         only_item: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
@@ -124,7 +123,7 @@ def start_actor(
         max_task_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )(RayWorker)
-    handle = kind.remote(root, temporary)
+    handle = kind.remote(place)
     return Actor(handle, handle.hello.remote(), node, only_item, num_gpus)
 
 

@@ -10,7 +10,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -24,6 +23,7 @@ from pipeline.engine.schedule import Item, Schedule, Turn
 from pipeline.engine.step_run import CommitStore, StepRun, fitting
 from pipeline.engine.tasks import Node, TaskPlace, Worker
 from pipeline.engine.watch import MemoryWatch
+from pipeline.state.worker_place import WorkerPlace
 from pipeline.system.printable import show_bytes
 from stages.errors import DataError, Stopped
 
@@ -48,9 +48,7 @@ class Dataflow:
     is raised.
 
     Args:
-        root: the run's folder, the same path on every node.
-        temporary: folder of unfinished files, of this run of the program alone, the same
-            path on every node.
+        place: of the run.
         resources: how many actors, where, and their memory.
         book: what is committed.
         progress: tells people.
@@ -59,20 +57,19 @@ class Dataflow:
 
     def __init__(
         self,
-        root: Path,
-        temporary: Path,
+        place: WorkerPlace,
         resources: WorkerResources,
         book: CommitStore,
         *,
         progress: Progress,
         watch: MemoryWatch,
     ) -> None:
-        self._pool = ActorPool(root, temporary, resources, progress)
+        self._pool = ActorPool(place, resources, progress)
         self._memory = resources.memory
         self._book = book
         self._progress = progress
         self._watch = watch
-        self._here = Worker(root, temporary)
+        self._here = Worker(place)
         self._announced: set[str] = set()
         self._checked = 0.0
         self._begin([])

@@ -4,20 +4,19 @@ It is the oracle for the dataflow, and shares none of its decisions.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pipeline.engine.step_run import CommitStore, PhaseRun, StepRun, fitting
 from pipeline.engine.tasks import Task, Worker
 from pipeline.engine.watch import MemoryShort, MemoryWatch
 from pipeline.state.commits import Outcome
+from pipeline.state.worker_place import WorkerPlace
 
 
 class PlainLoop:
     """Does one task after the other.
 
     Args:
-        root: the run's folder.
-        temporary: folder of unfinished files, of this run of the program alone.
+        place: of the run.
         book: what is committed.
         memory: `resources.memory`, bytes.
         watch: says when memory runs short; then the run stops.
@@ -25,14 +24,13 @@ class PlainLoop:
 
     def __init__(
         self,
-        root: Path,
-        temporary: Path,
+        place: WorkerPlace,
         book: CommitStore,
         *,
         memory: int,
         watch: MemoryWatch | None = None,
     ) -> None:
-        self._worker = Worker(root, temporary)
+        self._worker = Worker(place)
         self._memory = memory
         self._book = book
         self._watch = watch

@@ -11,6 +11,7 @@ from pipeline.engine.memory import Need, fitting_workers
 from pipeline.engine.tasks import Phase, Task
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Outcome
+from pipeline.state.worker_place import Known
 
 
 class PhaseProgress(Protocol):
@@ -46,6 +47,15 @@ class CommitStore(Protocol):
 
     def give(self, task: Task, *, waited: float = 0.0) -> None:
         """Note that a task is given to a worker, and for how many seconds it was ready before."""
+        ...
+
+    def known(self, task: Task, before: Commit | None) -> Known:
+        """Return what a worker is told of the files that a task may read.
+
+        Args:
+            task: to be done.
+            before: the commit that it goes on from.
+        """
         ...
 
     def count_workers(self, count: int) -> None:
@@ -132,6 +142,11 @@ class PhaseRun:
         """Note that a task is given to a worker, and for how many seconds it was ready before."""
         if self.phase.take is None:
             self.book.give(task, waited=waited)
+
+    def known(self, task: Task) -> Known:
+        """Return what a worker is told of the files that a task may read."""
+        chain = self._chain_of.get(task.unit, [])
+        return self.book.known(task, self.commits[chain[-1]] if chain else None)
 
     def commit(self, task: Task, outcome: Outcome) -> Task | None:
         """Commit what a task made; return the task that goes on from it, if any."""

@@ -19,11 +19,13 @@ from typing import Any, TypeVar
 from pipeline.engine.memory import Need
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import Outcome
+from pipeline.state.worker_place import NOTHING, Known, WorkerPlace
 from pipeline.system.disk_faults import named
 from pipeline.system.memory import release_freed_memory
 from stages.config import Config
 from stages.store.digests import digest_file, sync_files
 from stages.store.folders import files_below
+from stages.stores.mounts import here
 
 _Value = TypeVar("_Value")
 
@@ -40,8 +42,8 @@ class Workspace:
     """What a worker keeps from task to task: a loaded model, an open stream. Never a result."""
 
     def path(self, key: str) -> Path:
-        """Return the place of a committed file."""
-        return self.root / key
+        """Return the place of a committed file or folder, brought here if need be."""
+        return here(self.root / key)
 
     def create(self, key: str) -> Path:
         """Return the place to write a file that is to have this key."""
@@ -110,35 +112,39 @@ class Worker:
     """Does tasks one after the other.
 
     Args:
-        root: the run's folder.
-        temporary: folder of unfinished files, of this run of the program alone.
+        place: of the run.
     """
 
-    def __init__(self, root: Path, temporary: Path) -> None:
-        self._root = root
-        self._temporary = temporary
+    def __init__(self, place: WorkerPlace) -> None:
+        self._place = place
         self._cache: dict[str, Any] = {}
 
-    def run(self, task: Task) -> Outcome:
-        """Do one task and bring its files to the disk."""
-        folder = self._temporary / task.step / task.unit
-        with named(folder):
+    def run(self, task: Task, known: Known = NOTHING) -> Outcome:
+        """Do one task and bring its files to the disk.
+
+        Args:
+            task: to be done.
+            known: what it is told of the files that it may read.
+        """
+        folder = self._place.temporary / task.step / task.unit
+        with named(folder), self._place.using(known):
             return self._run(task, folder)
 
     def _run(self, task: Task, folder: Path) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         wall, processor = time.perf_counter(), time.process_time()
-        record = task.function(Workspace(self._root, folder, self._cache), task.payload)
+        record = task.function(Workspace(self._place.root, folder, self._cache), task.payload)
         files = {key: digest_file(folder / key) for key in _keys(folder)}
         sync_files(folder)
+        tags = self._place.publish(folder, files)
         metrics = {
             "seconds": time.perf_counter() - wall,
             "cpu_seconds": time.process_time() - processor,
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
         }
         release_freed_memory()
-        return Outcome(folder, files, record.model_dump(mode="json"), metrics)
+        return Outcome(folder, files, record.model_dump(mode="json"), metrics, tags)
 
 
 def _keys(folder: Path) -> Iterator[str]:

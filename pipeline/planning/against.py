@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.planning.outputs import require_local
+from pipeline.planning.outputs import require_place
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
+from pipeline.state.other_runs import folder_of
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier_runs import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
@@ -39,7 +40,8 @@ def find_earlier(file: RunFile, base: Path, *, output: Path) -> tuple[EarlierRun
     named = [("dedup.against", label) for label in file.dedup.against]
     named += [(f"sources.{source}.run", label) for source, label in sorted(file.replays.items())]
     for key, label in named:
-        folder = (base / require_local(Path(label), key)).resolve()
+        require_place(Path(label), key)
+        folder = folder_of(label, base, key=key)
         if folder == output.resolve():
             raise ConfigError(f"{key} = {label!r}: is the run's own folder; name another run")
         for place in (folder, *RunFolder(folder).generations()):

@@ -13,6 +13,7 @@ from pipeline.state.journal import LOCK, LOG, METRICS, STATUS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError
 from stages.store.folders import files_below
+from stages.stores.url import EXTRAS, StoreUrl
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
 """The first part of a URL as a path has it: `s3:`, and `simplecache::s3:` of a chain of URLs."""
@@ -51,6 +52,22 @@ def require_local(path: Path, name: str) -> Path:
             " in UTF-8: rename the folder, or name another"
         ) from None
     return path
+
+
+def require_place(path: Path, name: str) -> Path:
+    """Return a path, or a URL of a store that a run can lie in.
+
+    Args:
+        path: as given.
+        name: of the option or argument, for the message.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if path.parts and path.parts[0].removesuffix(":") in EXTRAS:
+        StoreUrl.parse(str(path), key=name)
+        return path
+    return require_local(path, name)
 
 
 def require_picture(path: Path) -> None:

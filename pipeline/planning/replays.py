@@ -11,9 +11,10 @@ from pathlib import Path
 
 from pipeline.inputs.files import NamedFile
 from pipeline.planning.against import named_replays
-from pipeline.planning.outputs import require_local
+from pipeline.planning.outputs import require_place
 from pipeline.planning.plan import StepStatus
 from pipeline.run_file.config import RunFile
+from pipeline.state.other_runs import folder_of
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.kept_plan import KeptPlan
@@ -77,7 +78,8 @@ def replays_again(file: RunFile, kept: KeptPlan) -> tuple[ReplayedRun, ...]:
     for run, place in zip(recorded, places, strict=True):
         label = file.replays.get(run.source, place)
         try:
-            there = _opened(Path(place), run.source, run.number, label) if place else None
+            folder = folder_of(place, Path("/"), key=f"sources.{run.source}.run")
+            there = _opened(folder, run.source, run.number, label) if place else None
         except (ConfigError, DataError):
             there = None
         found.append(_in_place(run, there))
@@ -136,7 +138,8 @@ def _found(file: RunFile, base: Path, *, output: Path) -> tuple[ReplayedRun, ...
     seen: dict[Path, str] = {}
     for source, label in sorted(file.replays.items()):
         key = f"sources.{source}.run"
-        folder = (base / require_local(Path(label), key)).resolve()
+        require_place(Path(label), key)
+        folder = folder_of(label, base, key=key)
         if folder == output.resolve() or folder.is_relative_to(output.resolve()):
             raise ConfigError(f"{key} = {label!r}: is the run's own folder; name another run")
         for number, place in enumerate((folder, *RunFolder(folder).generations())):

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.report.part import Part
-from stages.store.folders import files_below
+from stages.stores.mounts import files_of, here
 
 _SHOWN = 20
 """Repeated texts, those that were cut most often."""
@@ -33,10 +33,10 @@ def languages_before(output: Path) -> dict[str, int] | None:
     """Return how many documents were read and not dropped in each language; None if that is unknown."""
     counts: Counter[str] = Counter()
     try:
-        for place in files_below(output / "ingest"):
+        for place in files_of(output / "ingest"):
             if place.name != "documents.parquet":
                 continue
-            found = pq.read_table(place, columns=["language"], use_threads=False)["language"]
+            found = pq.read_table(here(place), columns=["language"], use_threads=False)["language"]
             pairs = pc.value_counts(found).to_pylist()
             counts.update({pair["values"]: pair["counts"] for pair in pairs})
     except (pa.ArrowException, OSError):  # damaged: `verify` names it
@@ -46,7 +46,7 @@ def languages_before(output: Path) -> dict[str, int] | None:
 
 def repeated_texts(output: Path) -> tuple[RepeatedText, ...]:
     """Return the texts that were cut most often out of documents, most bytes first."""
-    place = output / "dedup" / "cuts.parquet"
+    place = here(output / "dedup" / "cuts.parquet")
     cuts: Counter[tuple[str, str]] = Counter()
     sizes: Counter[tuple[str, str]] = Counter()
     try:

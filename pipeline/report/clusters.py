@@ -10,8 +10,8 @@ from typing import Any, NewType
 
 from markupsafe import Markup, escape
 
-from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, print_json
+from pipeline.state.places import reading
 from pipeline.steps.dedup.clusters import LargeCluster, LargestRecord
 from pipeline.steps.dedup.step import DEDUP, LARGEST_UNIT
 from pipeline.steps.run_folder import RunFolder
@@ -32,9 +32,8 @@ def duplicates(folder: str | Path) -> list[ClusterContent]:
     Raises:
         ShardmillError: deduplication has not decided yet, or there is none.
     """
-    run = RunFolder(require_local(Path(folder), "folder"))
-    with disk_faults(run.path):
-        commit = run.commits.survey(DEDUP.name).commits.get(LARGEST_UNIT)
+    with reading(Path(folder), key="folder") as place, disk_faults(place):
+        commit = RunFolder(place).commits.survey(DEDUP.name).commits.get(LARGEST_UNIT)
     if commit is None:
         raise ConfigError(
             f"{folder}: no clusters of duplicates are described here: it holds no run whose"

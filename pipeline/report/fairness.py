@@ -15,6 +15,7 @@ from pipeline.report.plain import TextTable
 from pipeline.report.report import Fairness, LanguageRow, Report, SplitPacking
 from pipeline.run_file.config import OWN
 from pipeline.steps.tokenizer.parallel import PARITY
+from stages.stores.mounts import here
 from stages.tokenizer.parity import measured_as
 
 _TRAIN = "train"
@@ -48,7 +49,7 @@ def fairness_of(output: Path, languages: Sequence[str]) -> Fairness | None:
         languages: of the corpus.
     """
     try:
-        found = _ParityFile.model_validate_json((output / PARITY).read_bytes())
+        found = _ParityFile.model_validate_json(here(output / PARITY).read_bytes())
     except (OSError, ValueError):  # none, or damaged: `verify` names it
         return None
     names = measured_as(languages, found.languages.keys())

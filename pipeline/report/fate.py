@@ -13,14 +13,14 @@ from typing import Any, TypedDict
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.planning.outputs import require_local
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.words import said_of_reason
+from pipeline.state.places import reading
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
-from stages.store.folders import files_below
 from stages.store.generations import GENERATIONS
+from stages.stores.mounts import files_of, here
 
 _OURS = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"(.+):(\d{1,18})")
@@ -49,10 +49,9 @@ def find_document(folder: str | Path, document: str) -> list[FateContent]:
     Raises:
         ShardmillError: nothing is known of it.
     """
-    folder = require_local(Path(folder), "folder")
     order = ("read", "dropped", "removed", "contaminated", "in rows")
-    with disk_faults(folder):
-        found = sorted(_found(folder, document), key=lambda one: (order.index(one["what"]), one["file"]))
+    with reading(Path(folder), key="folder") as run, disk_faults(run):
+        found = sorted(_found(run, document), key=lambda one: (order.index(one["what"]), one["file"]))
     if not found:
         raise ConfigError(
             f"--document {document}: nothing here knows it; give its own id, if its source has an"
@@ -75,7 +74,7 @@ def print_fate(found: list[FateContent], *, as_json: bool) -> None:
 
 def _found(folder: Path, name: str) -> Iterator[FateContent]:
     RunFolder(folder).generations()
-    for path in sorted(files_below(folder)):
+    for path in sorted(files_of(folder)):
         inside = path.relative_to(folder).as_posix()
         parts = inside.split("/")
         own = parts[2:] if parts[0] == GENERATIONS else parts
@@ -85,7 +84,7 @@ def _found(folder: Path, name: str) -> Iterator[FateContent]:
 
 
 def _facts(path: Path, parts: list[str], name: str) -> Iterator[tuple[str, str]]:
-    """Yield what a table says of a document.
+    """Yield what a table says of a document; of a run in a store, it is brought if it may say anything.
 
     Args:
         path: of the table.
@@ -130,7 +129,7 @@ def _removed(path: Path, name: str) -> Iterator[tuple[str, str]]:
 
 def _named(path: Path, name: str) -> Wanted | None:
     """Return what finds a document by its own id or by ours; None in a table that has neither."""
-    schema = pq.read_schema(path)
+    schema = pq.read_schema(here(path))
     wanted: Wanted = []
     if "own_id" in schema.names:
         wanted.append([("own_id", "=", name)])
@@ -149,6 +148,6 @@ def _rows(
     """Return the rows of a table that are wanted."""
     if wanted is None:
         return []
-    columns = [name for name in pq.read_schema(path).names if name not in without]
+    columns = [name for name in pq.read_schema(here(path)).names if name not in without]
     rows: list[Row] = pq.read_table(path, columns=columns, filters=wanted).to_pylist()
     return rows

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
-from pipeline.planning.outputs import require_local
 from pipeline.report.plain import JsonObject, PlainConsole, PlainTable, print_json
+from pipeline.state.places import reading
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.disk_faults import disk_faults
@@ -26,6 +26,7 @@ from stages.loading.arguments import no_rows
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.mapped import map_shard
 from stages.objectives.rows import IGNORED
+from stages.stores.mounts import here
 from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.existing import open_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
@@ -129,8 +130,8 @@ def inspect(
     Raises:
         ShardmillError: there is no such dataset, split or row.
     """
-    run = RunFolder(require_local(Path(folder), "folder"))
-    with disk_faults(run.path):
+    with reading(Path(folder), key="folder") as place, disk_faults(place):
+        run = RunFolder(place)
         run.generations()
         path = run.dataset(dataset)
         rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
@@ -139,10 +140,10 @@ def inspect(
         if not 0 <= row < len(rows):
             raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
         shard, number = rows.locate(row)
-        place = (rows.folder / rows.manifest.tokenizer.file).resolve()
-        if not place.exists():
+        model = here((rows.folder / rows.manifest.tokenizer.file).resolve())
+        if not model.exists():
             model_key(run.path)  # says what became of it
-        tokenizer = open_tokenizer(place, rows.manifest.special_ids)
+        tokenizer = open_tokenizer(model, rows.manifest.special_ids)
         columns = {name: column[0] for name, column in rows.batch(np.array([row])).items()}
         return {
             "dataset": dataset,

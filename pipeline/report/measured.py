@@ -20,7 +20,7 @@ from stages.dedup.compared_texts import compared_sets, compared_signatures
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_keys, band_shape
 from stages.seeding import philox4x32
-from stages.store.folders import files_below
+from stages.stores.mounts import files_of, here
 
 _DOCUMENTS = 60
 _BYTES = (500, 8_000)
@@ -65,11 +65,11 @@ def measured_curve(config: MinHashConfig, output: Path) -> tuple[MeasuredPoint, 
 def _texts(output: Path) -> Iterator[str]:
     """Yield texts of the first documents that are neither short nor long."""
     left = _DOCUMENTS
-    for place in sorted(files_below(output / "ingest")):
+    for place in sorted(files_of(output / "ingest")):
         if place.name != "documents.parquet":
             continue
         try:
-            with pq.ParquetFile(place) as table:
+            with pq.ParquetFile(here(place)) as table:
                 for batch in table.iter_batches(batch_size=256, columns=["text", "text_bytes"]):
                     for row in batch.to_pylist():
                         if left and _BYTES[0] <= row["text_bytes"] <= _BYTES[1]:

@@ -25,6 +25,7 @@ from stages.columns import SHARD_DOCUMENTS, keep_columns_of, with_kept
 from stages.errors import FormatError
 from stages.loading.mapped import map_shard
 from stages.store.manifest import LOSS_MASK, Manifest, Shard, read_manifest
+from stages.stores.mounts import here
 from stages.verify.mechanics import SegmentedRows, check_segments
 
 REPORT, COUNTS = "report", "packing.json"
@@ -85,7 +86,7 @@ def packing_of(output: Path, datasets: Mapping[str, SplitTotals]) -> dict[str, d
     return {
         name: {
             split: known.get(totals.fingerprint)
-            or _split(output / "datasets" / name / split, totals.fingerprint)
+            or _split(here(output / "datasets" / name / split), totals.fingerprint)
             for split, totals in splits.items()
         }
         for name, splits in datasets.items()

@@ -17,6 +17,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.equal import EXACT
 from pipeline.steps.dedup.minhash import NEAR
 from stages.dedup.lsh import band_shape
+from stages.stores.mounts import here
 
 BINS = 20
 """Of similarity, from 0 to 1."""
@@ -49,7 +50,7 @@ def similarity_of(file: RunFile, output: Path) -> Similarity | None:
 
     What is wrong with a damaged one, the audit of the files says.
     """
-    removed, clusters = output / "dedup" / "removed.parquet", output / "dedup" / "clusters.parquet"
+    removed, clusters = (here(output / "dedup" / f"{name}.parquet") for name in ("removed", "clusters"))
     if not file.dedup.exact or not removed.exists():
         return None
     try:

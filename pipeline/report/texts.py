@@ -15,7 +15,7 @@ from pipeline.report.part import Part
 from stages.errors import FormatError
 from stages.filtering.characters import TextMeasures, measure_text
 from stages.store.arrays import open_array
-from stages.store.folders import files_below
+from stages.stores.mounts import files_of, here
 
 _DOCUMENTS = 2048
 """That are drawn; of no more, all are measured."""
@@ -69,12 +69,12 @@ def texts_of(output: Path) -> TextSample | None:
 
 def _sample(output: Path) -> Iterator[str]:
     """Yield texts, as many from each place."""
-    places = [one for one in files_below(output / "ingest") if one.name == "documents.parquet"]
+    places = [one for one in files_of(output / "ingest") if one.name == "documents.parquet"]
     groups = [group for place in sorted(places) for group in _groups(place)]
     for number, wanted in sorted(_wanted([rows for _, _, rows in groups]).items()):
         place, group, rows = groups[number]
         indices = (2 * np.arange(wanted) + 1) * rows // (2 * wanted)
-        with pq.ParquetFile(place) as file:
+        with pq.ParquetFile(here(place)) as file:
             texts = file.read_row_group(group, columns=["text"], use_threads=False)["text"]
         yield from texts.take(pa.array(indices)).to_pylist()
 
@@ -92,7 +92,7 @@ def _wanted(sizes: Sequence[int]) -> dict[int, int]:
 
 def _groups(place: Path) -> list[tuple[Path, int, int]]:
     """Return the row groups of a file that have documents, and how many."""
-    metadata = pq.read_metadata(place)
+    metadata = pq.read_metadata(here(place))
     rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     return [(place, number, count) for number, count in enumerate(rows) if count]
 
@@ -146,11 +146,11 @@ class Lengths(Part):
 def lengths_of(output: Path) -> Lengths | None:
     """Return how long the documents of a run are; None without a token store that can be read."""
     counts, longest = np.zeros(_MOST + 1, np.int64), 0
-    for place in files_below(output / "tokens"):
+    for place in files_of(output / "tokens"):
         if place.name != "offsets.npy":
             continue
         try:
-            lengths = np.diff(np.asarray(open_array(place)))
+            lengths = np.diff(np.asarray(open_array(here(place))))
         except (OSError, ValueError, FormatError):  # damaged: `verify` names it
             return None
         if len(lengths):

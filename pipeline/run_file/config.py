@@ -83,6 +83,17 @@ class FairnessSection(Config):
 MIN_MEMORY = 1 << 30
 
 
+class Cache(Config):
+    """Where the files of stores lie on a node; part of no fingerprint."""
+
+    folder: str = ""
+    """On a local disk, the same path on each node. Without it, `SHARDMILL_CACHE` of the environment, or
+    else `~/.cache/shardmill`."""
+    size: ByteSize | None = Field(None, ge=1 << 20)
+    """Bytes that it may hold. Without it, `SHARDMILL_CACHE_BYTES` of the environment, or else 100 GiB.
+    What was used longest ago goes first; what is in use stays."""
+
+
 class Resources(Config):
     """What a run may use; part of no fingerprint."""
 
@@ -96,6 +107,7 @@ class Resources(Config):
     are cut into ranges. Each range is one task, the owner of its keys, which takes about 100 bytes for
     each of them. Fewer keys need less memory, and make more tasks and files. No result depends on the
     number. A deduplication that was stopped continues with the number that it began with."""
+    cache: Cache = Cache()
 
 
 class Ingest(LengthFilter):

@@ -13,11 +13,12 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.planning.plan import missed_rules, steps_before
-from pipeline.session.damage import left_over, links, no_commits, stray_files
+from pipeline.session.damage import FOLDERS, left_over, links, no_commits, stray_files
 from pipeline.session.execution import Execution
 from pipeline.state.commit_object import commit_key
 from pipeline.state.commits import SCAN, STEP_COMMIT
 from pipeline.state.ledger import flow_faults, ledger_key, read_flows
+from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.again.choice import followed_steps, remade
 from pipeline.steps.again.redo import redo
 from pipeline.steps.decode.step import DECODE
@@ -138,6 +139,11 @@ def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int,
         found += [
             FoundIn(file=key, check="files", message=f"{fault}{then}") for key, fault in changed.items()
         ]
+    run = stored_run_at(execution.root)
+    if run is not None:
+        known = {one.file for one in found}
+        damaged = run.listing(execution.root, FOLDERS).damaged.items()
+        found += [FoundIn(file=k, check="files", message=m) for k, m in damaged if k not in known]
     return count, size, found
 
 

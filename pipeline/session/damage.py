@@ -23,6 +23,7 @@ from pipeline.session.execution import Execution
 from pipeline.state.commit_object import COMMITS, way_out
 from pipeline.state.commits import SCAN, STEP_COMMIT, Commits
 from pipeline.state.storage import is_key
+from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import written_folders
 from pipeline.steps.verify.files import DATA_ENDINGS
@@ -43,7 +44,11 @@ def handle_damage(execution: Execution, plan: Mapping[str, StepPlan], *, replace
     Raises:
         DataError: a committed file is missing, or is not what was committed.
     """
-    found = {name: _damaged_units(execution, step, digests=replace) for name, step in plan.items()}
+    run = stored_run_at(execution.root)
+    listed = run.listing(execution.root, FOLDERS).damaged if run is not None and replace else {}
+    found = {
+        name: _damaged_units(execution, step, listed, digests=replace) for name, step in plan.items()
+    }
     found = {name: units for name, units in found.items() if units}
     for name in execution.commits.steps():
         if name not in plan and name != SCAN:
@@ -65,6 +70,32 @@ def handle_damage(execution: Execution, plan: Mapping[str, StepPlan], *, replace
     execution.progress.note(f"redoing {', '.join(found)} and all later steps, because {faults[0]}")
 
 
+def require_objects(execution: Execution, *, whole: bool) -> None:
+    """Hold the objects of a run in a store to its log, before the verdict; nothing in a folder.
+
+    Args:
+        execution: the session.
+        whole: whether the run has been done to its end; then what killed processes left is removed.
+
+    Raises:
+        DataError: an object is missing or changed.
+    """
+    run = stored_run_at(execution.root)
+    if run is None:
+        return
+    listing = run.listing(execution.root, FOLDERS)
+    if listing.damaged:
+        faults = [f"{execution.root / key}: {fault}" for key, fault in listing.damaged.items()]
+        more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
+        raise DataError(
+            f"{'; '.join(faults[:_NAMED])}{more}; run again with --replace to make it anew, with all"
+            " that depends on it"
+        )
+    if whole and listing.strays:
+        run.remove_strays(execution.root, listing.strays)
+        execution.journal.log("remove", objects=len(listing.strays))
+
+
 def left_over(step: str) -> str:
     """Say what helps where a damaged file is of a step that the run file no longer has."""
     dataset = step.partition("-")[2]
@@ -75,15 +106,26 @@ def left_over(step: str) -> str:
     )
 
 
-def _damaged_units(execution: Execution, step: StepPlan, *, digests: bool) -> dict[str, str]:
-    """Return the units of a step with a damaged file, and what is wrong with it."""
+def _damaged_units(
+    execution: Execution, step: StepPlan, listed: Mapping[str, str], *, digests: bool
+) -> dict[str, str]:
+    """Return the units of a step with a damaged file, and what is wrong with it.
+
+    Args:
+        execution: the session.
+        step: in the plan.
+        listed: what a listing of a store says, by key.
+        digests: whether files are compared with their digests.
+    """
     survey = execution.commits.survey(step.name)
     damaged = dict(survey.damaged)
     if digests:
         sound = {unit: commit for unit, commit in survey.commits.items() if unit not in damaged}
         owners = {key: unit for unit, commit in sound.items() for key in commit.files}
         files = {key: digest for commit in sound.values() for key, digest in commit.files.items()}
-        for key, fault in execution.changed_files(step, files).items():
+        changed = {key: fault for key, fault in listed.items() if key in files}
+        left = {key: digest for key, digest in files.items() if key not in changed}
+        for key, fault in (changed | execution.changed_files(step, left)).items():
             damaged[owners[key]] = f"{execution.root / key}: {fault}"
         if not damaged:
             execution.commits.mark_checked(step.name)
@@ -99,6 +141,10 @@ def stray_files(root: Path, commits: Commits) -> Iterator[str]:
 
     A step of which a commit is missing or cannot be believed may have written any: then none is named.
     """
+    run = stored_run_at(root)
+    if run is not None:
+        yield from run.listing(root, FOLDERS).strays
+        return
     steps = commits.steps()
     if any(commits.survey(step).unreadable for step in steps):
         return

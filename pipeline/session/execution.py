@@ -5,7 +5,7 @@ Opening: a run's folder is held by one process, which leaves it in order however
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TextIO
 
@@ -19,8 +19,12 @@ from pipeline.state.commit_object import Commit, Reported
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import Journal, end_last_line, read_lock, run_lock
 from pipeline.state.ledger import ledger_key, write_flows
+from pipeline.state.other_runs import other_runs
+from pipeline.state.places import place_of, working_commits_of
 from pipeline.state.read_only import ReadOnlyCommits
-from pipeline.state.storage import LocalStorage, new_attempt, sweep
+from pipeline.state.storage import new_attempt, sweep
+from pipeline.state.stored_run import stored_run_at
+from pipeline.state.worker_place import NOTHING, Known
 from pipeline.steps.changed_files import ChangedFilesRecord, compare_files, files_to_check
 from pipeline.steps.records import StepRecord
 from pipeline.steps.step import StepPlan
@@ -30,6 +34,7 @@ from pipeline.system.printable import show_bytes
 from pipeline.system.stopping import reason_of, signals_stop, tidying
 from stages.ledger import Flow
 from stages.store.digests import FileDigest, digest_file, sync_files
+from stages.stores.bucket import BUFFER_BYTES
 
 
 class Engine(Protocol):
@@ -75,14 +80,12 @@ class Execution:
         self._engine.do(steps)
 
     def _new_engine(self) -> Engine:
+        place = place_of(self.root, self.temporary)
         if not self.resources.workers:
-            memory = self.resources.memory
-            return PlainLoop(self.root, self.temporary, self, memory=memory, watch=self.watch)
+            return PlainLoop(place, self, memory=self.resources.memory, watch=self.watch)
         from pipeline.engine.dataflow import Dataflow  # noqa: PLC0415  # Ray is imported only where it runs
 
-        return Dataflow(
-            self.root, self.temporary, self.resources, self, progress=self.progress, watch=self.watch
-        )
+        return Dataflow(place, self.resources, self, progress=self.progress, watch=self.watch)
 
     def commit_of(self, task: Task) -> Commit | None:
         """Return the commit of a task, if it is done."""
@@ -100,6 +103,11 @@ class Execution:
         """Log that a task is given to a worker, and for how many seconds it was ready before."""
         self.journal.log("dispatch", step=task.step, unit=task.unit, waited=round(waited, 4))
 
+    def known(self, task: Task, before: Commit | None) -> Known:
+        """Return what a worker is told of the files that a task may read; nothing in a folder."""
+        run = stored_run_at(self.root)
+        return NOTHING if run is None else run.known(self.root, task.after, before)
+
     def count_workers(self, count: int) -> None:
         """Log how many workers have started and not ended."""
         self.journal.log("workers", count=count)
@@ -107,6 +115,7 @@ class Execution:
     def begin(self, phase: Phase, step: str, total: int) -> PhaseProgress:
         """Note that work on a phase begins."""
         self.journal.log("begin", step=step, title=phase.title, tasks=total)
+        self._tell_files(step)
         progress = self.progress.start(step, phase.title, total=total)
         return _PhaseBar(self, step, progress, self.watch.new_peak())
 
@@ -140,9 +149,23 @@ class Execution:
         outcome = Outcome(folder, files, record.model_dump(mode="json"))
         commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome, passing=passing)
         self.commits.release(step.name, passing)
+        self._tell_files(step.name)
         self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
         self.progress.end_step()
         return commit
+
+    def need_of(self, step: str) -> Need:
+        """Return the memory that a worker of a step may take, with the buffers of a store's client."""
+        need = self.needs[step]
+        if stored_run_at(self.root) is None and not other_runs():
+            return need
+        return replace(need, bytes=need.bytes + BUFFER_BYTES)
+
+    def _tell_files(self, step: str) -> None:
+        """Let the tasks of a run in a store know what is committed of a step."""
+        run = stored_run_at(self.root)
+        if run is not None:
+            run.tell_files(self.root, step)
 
     def changed_files(self, step: StepPlan, files: Mapping[str, FileDigest]) -> dict[str, str]:
         """Return those of some files that are not what was committed, each with what was found.
@@ -175,7 +198,7 @@ class Execution:
     def do_phase(self, step: StepPlan, phase: Phase) -> None:
         """Do one phase and nothing else."""
         if phase.tasks:
-            self.do([StepRun(step.name, self.needs[step.name], one_phase(phase))])
+            self.do([StepRun(step.name, self.need_of(step.name), one_phase(phase))])
 
     def close(self) -> None:
         """Leave Ray."""
@@ -286,7 +309,7 @@ def open_execution(
         journal.log("start", workers=resources.workers)
         progress = Progress(journal, stream, verbose=verbose)
         root = output.resolve()
-        commits = Commits(LocalStorage(root)) if own is None else ReadOnlyCommits(root, own)
+        commits = working_commits_of(root) if own is None else ReadOnlyCommits(root, own)
         watch = new_watch(resources, progress.note)
         progress.watch_memory(lambda: watch.memory, resources.memory)
         execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)

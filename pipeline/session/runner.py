@@ -59,7 +59,7 @@ class Runner:
         overlaps = frozenset(step.overlaps(scope))
         return StepRun(
             name=plan.name,
-            need=self.execution.needs[plan.name],
+            need=self.execution.need_of(plan.name),
             work=self._work(step, scope, plan),
             finish=lambda whole: self._finish(step, plan, whole),
             after=frozenset(steps_before(self.plan, plan.name)) - overlaps,
@@ -102,7 +102,7 @@ class Runner:
             for run in waiting:
                 run.after |= {check}
             step = self.plan[name]
-            yield StepRun(check, self.execution.needs[name], self._compare(step, files))
+            yield StepRun(check, self.execution.need_of(name), self._compare(step, files))
 
     def _compare(self, step: StepPlan, files: Mapping[str, Any]) -> Phases[None]:
         """Refuse files that are not what was committed.

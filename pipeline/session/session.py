@@ -34,7 +34,7 @@ from pipeline.run_file.filters import (
     resolve_chats,
     resolve_filters,
 )
-from pipeline.session.damage import handle_damage
+from pipeline.session.damage import handle_damage, require_objects
 from pipeline.session.execution import Execution, open_execution
 from pipeline.session.replacement import (
     begin_replacement,
@@ -52,6 +52,7 @@ from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import PLAN, SCAN
 from pipeline.state.journal import STATUS, run_lock
 from pipeline.state.storage import make_folder
+from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.kept_plan import KeptStep, write_plan
 from pipeline.steps.run_folder import KEEPING, RunFolder
 from pipeline.steps.selection import SELECTING
@@ -152,6 +153,11 @@ def run_session(request: RunRequest, *, stream: TextIO | None, verbose: bool = F
     if later and request.replace and decides_anew(own):
         own, later = request, []  # as one run over all files
     if own.replace and own.files is None and (deleted := deleted_generations(own.output)):
+        if stored_run_at(own.output) is not None:
+            raise ConfigError(
+                f"{own.output}: --replace makes its later generations part of one run, which a store"
+                " cannot exchange as a whole; run into another place"
+            )
         if stream is not None:
             print(f"--replace: {deleted}, once that run is whole", file=stream)
         return _replaced_run(own, stream=stream, verbose=verbose)
@@ -237,6 +243,8 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
         _forget_taken_out(execution, plan)
     after = RunFolder(request.output).digest_before(scope.generation, KEEPING)
     write_plan(request.output, scope, steps, found.skipped, after=after)
+    if (stored := stored_run_at(request.output)) is not None:
+        stored.log_plan(request.output)
     for line in (*labels(scope.earlier), *replay_lines(scope.replayed)):
         execution.progress.note(line)
     runner = Runner(scope, plan, execution)
@@ -251,6 +259,7 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     )
     with reported(request.output, lambda why: write(stopped=why)), forgetting_changed(execution, files):
         runner.do(names)
+        require_objects(execution, whole=request.until is None)
     return write()
 
 

@@ -12,11 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.state.other_runs import folder_of
 from pipeline.steps.earlier_runs import KEPT_RUN, EarlierRun
 from pipeline.steps.kept_plan import KeptPlan
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import DEDUP_NAME
 from stages.store.generations import GENERATIONS, generation_name
+from stages.stores.mounts import here
+from stages.stores.url import is_store_url
 
 _REMOVED = "dedup/removed.parquet"
 
@@ -35,9 +38,9 @@ def absent_witnesses(output: Path, kept: KeptPlan, *, generation: int) -> Iterat
     absent = {
         run.dedup: place
         for run, place in zip(named, places, strict=True)
-        if not place or _dedup_of(Path(place)) != run.dedup
+        if not place or _dedup_of(_folder_of(place)) != run.dedup
     }
-    counted = _counted(output / _REMOVED) if absent else Counter[str | None]()
+    counted = _counted(here(output / _REMOVED)) if absent else Counter[str | None]()
     for run, place in absent.items():
         if counted[run]:
             where = f"which is not at {place} any more" if place else "whose folder is not known"
@@ -59,7 +62,8 @@ def located_runs(output: Path, kept: KeptPlan, *, generation: int) -> tuple[Earl
     _, places = _named(kept, generation)
     root = output.absolute().parent.parent if generation else output
     later = [root / GENERATIONS / generation_name(number) for number in range(1, generation)]
-    folders = [*(Path(place) if place else None for place in places), *[root, *later][:generation]]
+    found = (_folder_of(place) if place else None for place in places)
+    folders = [*found, *[root, *later][:generation]]
     return tuple(
         replace(run, folder=folder) if folder is not None and _dedup_of(folder) == run.dedup else run
         for run, folder in zip(kept.earlier(), folders, strict=False)  # a folder may have been renamed
@@ -76,7 +80,13 @@ def _named(kept: KeptPlan, generation: int) -> tuple[tuple[EarlierRun, ...], tup
     asked = kept.against or tuple(kept.run.get("dedup", {}).get("against", ()))
     if len(asked) != len(named):
         return named, ("",) * len(named)
-    return named, tuple(place if Path(place).is_absolute() else "" for place in asked)
+    return named, tuple(
+        place if is_store_url(place) or Path(place).is_absolute() else "" for place in asked
+    )
+
+
+def _folder_of(place: str) -> Path:
+    return folder_of(place, Path("/"), key="dedup.against")
 
 
 def _dedup_of(folder: Path) -> str | None:

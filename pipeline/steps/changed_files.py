@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.engine.tasks import Workspace
 from stages.config import Config
-from stages.errors import is_of_the_system
+from stages.errors import DataError, is_of_the_system
 from stages.store.digests import FileDigest, xxh3_file
 
 _BYTES = 1 << 30
@@ -55,12 +55,21 @@ def compare_files(workspace: Workspace, work: FilesToCheck) -> ChangedFilesRecor
     """Return the files that are not what was committed, each with what was found instead."""
     if work.folder is not None:
         workspace = replace(workspace, root=work.folder)
-    changed = {key: _fault(workspace, key, digest) for key, digest in work.files.items()}
+    changed = {key: _found(workspace, key, digest) for key, digest in work.files.items()}
     return ChangedFilesRecord(changed={key: fault for key, fault in changed.items() if fault})
 
 
+def _found(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
+    """Return what is wrong with a file; of a run in a store, it is held to its digest as it comes."""
+    try:
+        workspace.path(key)
+    except DataError as error:
+        return str(error).partition(": ")[2]
+    return _fault(workspace, key, digest)
+
+
 def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
-    path = workspace.path(key)
+    path = workspace.root / key
     linked = next((place for place in _places(workspace, key) if place.is_symlink()), None)
     if linked is not None:
         return f"expected a file of the run, found a symbolic link at {linked}"

@@ -21,6 +21,7 @@ from pipeline.state.storage import replace_file
 from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.selection import CUT_NAME, DEDUP_NAME
 from pipeline.steps.step import Scope, StepPlan
+from pipeline.system.printable import as_known
 
 AGAINST = "against"
 """The setting by which a step names the runs that it was made against."""
@@ -90,8 +91,8 @@ def write_plan(
         after: the digest of what the generation before it keeps.
     """
     named = scope.earlier[: max(0, len(scope.earlier) - scope.generation)]
-    against = [str(run.folder or "") for run in named]
-    replayed = [str(run.folder or "") for run in scope.replayed]
+    against = [as_known(str(run.folder or "")) for run in named]
+    replayed = [as_known(str(run.folder or "")) for run in scope.replayed]
     content = {
         "run": scope.file.model_dump(mode="json"),
         "steps": {

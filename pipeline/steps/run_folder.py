@@ -31,8 +31,8 @@ from pipeline.run_file.dataset import without_shards
 from pipeline.run_file.datasets import finished_splits
 from pipeline.state.commit_object import COMMITS, Commit
 from pipeline.state.commits import DATASETS, PLAN, SCAN, STEP_COMMIT, Commits
+from pipeline.state.places import commits_of
 from pipeline.state.state_files import as_model, read_object
-from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.kept_plan import WAY_OUT, KeptPlan
 from pipeline.steps.records import StepRecord
@@ -110,7 +110,7 @@ class RunFolder:
     @cached_property
     def commits(self) -> Commits:
         """What is committed there."""
-        return Commits(LocalStorage(self.path))
+        return commits_of(self.path)
 
     @property
     def identity(self) -> tuple[str, str] | None:

@@ -26,6 +26,7 @@ from stages.identity import ID_BYTES
 from stages.ledger import IdSum, Tally, tally_of
 from stages.store.arrays import open_array
 from stages.store.token_store import TokenUnit
+from stages.stores.mounts import here
 from stages.tokenizer.texts import JoinedTexts, joined_texts, texts_of
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name, SECTION_FLAGS.name)
@@ -169,7 +170,7 @@ def open_unit(root: Path, unit: Unit, *, groups: int = 0) -> TokenUnit:
         FormatError: a file is missing, or the arrays contradict each other.
     """
     lender = Path(unit.lender) if unit.lender else None
-    return TokenUnit.open(root / unit.tokens, groups=groups, lender=lender)
+    return TokenUnit.open(here(root / unit.tokens), groups=groups, lender=lender)
 
 
 def only_unit(size: UnitSize) -> Unit:

@@ -8,6 +8,7 @@ Names of files, ids, languages and texts are other people's, and so are the mess
 
 import json
 import re
+from pathlib import Path
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL and C1
@@ -17,17 +18,33 @@ _UNSAFE = re.compile(
 _NAMES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
+_NAMED: dict[str, str] = {}
+"""Folders that people know by another name: the tree of a run in a store by its URL."""
+
+
+def name_folder(folder: Path, name: str) -> None:
+    """Show a folder by another name from now on."""
+    _NAMED[str(folder)] = name
+
+
+def as_known(text: str) -> str:
+    """Return a text in which folders have the names by which people know them."""
+    for folder, name in _NAMED.items():
+        text = text.replace(folder, name)
+    return text
+
+
 def printable(text: str) -> str:
     r"""Return a text as one line that a terminal shows and does not obey.
 
     "a\x1b[31mb\n" -> "a\\x1b[31mb\\n"
     """
-    return _UNSAFE.sub(_escape, text)
+    return _UNSAFE.sub(_escape, as_known(text))
 
 
 def printable_json(value: object, *, ascii_only: bool = False) -> str:
     """Return JSON for machines that a terminal shows and does not obey; it reads back as the value."""
-    text = json.dumps(value, indent=1, ensure_ascii=ascii_only)
+    text = as_known(json.dumps(value, indent=1, ensure_ascii=ascii_only))
     return _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else _escape_json(found), text)
 
 

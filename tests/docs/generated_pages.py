@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.run_file.config import (
+    Cache,
     FairnessSection,
     Ingest,
     Resources,
@@ -59,6 +60,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[sources.language]", LanguageColumn),
     ("[sources.chat]", ChatConfig),
     ("[resources]", Resources),
+    ("[resources.cache]", Cache),
     ("[ingest]", Ingest),
     *((f'[[filters]] with kind = "{name}"', one.config) for name, one in FILTERS.items()),
     ("[dedup]", Dedup),

@@ -82,6 +82,7 @@ RUNS = """if True:
     from pipeline.engine.tasks import Phase
     from pipeline.engine.watch import MemoryWatch
     from pathlib import Path
+    from pipeline.state.worker_place import FolderPlace
     from stages.errors import Stopped
     from tests.memory_book import MemoryBook, step_run, task_of
 
@@ -109,8 +110,7 @@ RUNS = """if True:
         with ray_cluster(ClusterConfig(1, None, 2 << 30)):
             resources, watch = WorkerResources(1, None, 2 << 30), MemoryWatch(1 << 50, print)
             flow = Dataflow(
-                root,
-                root / "tmp/attempt",
+                FolderPlace(root, root / "tmp/attempt"),
                 resources,
                 MemoryBook(),
                 progress=Progress(None, None),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.engine.actors import RayWorker
+from pipeline.state.worker_place import FolderPlace
 from pipeline.system.stopping import LOOKS
 
 COUNTED = """
@@ -42,5 +43,5 @@ def test_while_a_command_is_imported_only_young_objects_are_looked_at(tmp_path: 
 
 @pytest.mark.usefixtures("as_python_begins")
 def test_a_worker_on_ray_looks_rarely(tmp_path: Path) -> None:
-    RayWorker(tmp_path, tmp_path)
+    RayWorker(FolderPlace(tmp_path, tmp_path))
     assert gc.get_threshold() == (700, 10, LOOKS)

@@ -14,6 +14,7 @@ import pipeline.engine.dataflow
 from pipeline.engine.cluster import node_names
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.tasks import TaskPlace
+from pipeline.state.worker_place import FolderPlace
 from stages.errors import DataError, Stopped
 from tests.memory_book import MemoryBook, step_run, task_of
 from tests.pipeline.trials import (
@@ -50,7 +51,7 @@ def check_chains(book: MemoryBook, root: Path) -> None:
 
 def test_a_plain_loop_gives_every_outcome_once_each_chain_to_its_end(tmp_path: Path) -> None:
     book = MemoryBook()
-    PlainLoop(tmp_path, tmp_path / "tmp/attempt", book, memory=4 << 30).do(
+    PlainLoop(FolderPlace(tmp_path, tmp_path / "tmp/attempt"), book, memory=4 << 30).do(
         [step_run("step", chains(5, 3))]
     )
     check_chains(book, tmp_path)

@@ -105,7 +105,7 @@ MISTAKES = {
         ("tokenizer.train.vocab_size", "400,000"),
     ),
     "a URL as the output": Mistake(
-        ("run", "run.toml", "-o", "s3://bucket/run"), 2, ("is a URL", "mount the bucket")
+        ("run", "run.toml", "-o", "hf://datasets/me/run"), 2, ("is a URL", "mount the bucket")
     ),
     "another run in the folder": Mistake(
         ("run", "run.toml", "-o", "done", "--workers", "0", "-q", "--set", "dedup.exact=false"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.engine.tasks import Task, Worker, Workspace
+from pipeline.state.worker_place import FolderPlace
 from stages.config import Config
 from stages.store.digests import digest_file
 
@@ -28,7 +29,9 @@ def write_two(work: Workspace, payload: int) -> Given:
 
 
 def test_a_task_leaves_the_files_that_it_wrote_with_their_digests(tmp_path: Path) -> None:
-    outcome = Worker(tmp_path, tmp_path / "tmp/attempt").run(Task("s", "u", write_two, 7, "f"))
+    outcome = Worker(FolderPlace(tmp_path, tmp_path / "tmp/attempt")).run(
+        Task("s", "u", write_two, 7, "f")
+    )
     assert outcome.folder == tmp_path / "tmp" / "attempt" / "s" / "u"
     assert outcome.record == {"payload": 7}
     assert sorted(outcome.files) == ["a/first", "second"]
@@ -41,7 +44,9 @@ def test_what_an_attempt_that_died_left_behind_is_no_part_of_the_next(tmp_path: 
     left.parent.mkdir(parents=True)
     left.write_text("half")
     left.parent.with_name("stranger").write_text("of another payload")
-    outcome = Worker(tmp_path, tmp_path / "tmp/attempt").run(Task("s", "u", write_two, 7, "f"))
+    outcome = Worker(FolderPlace(tmp_path, tmp_path / "tmp/attempt")).run(
+        Task("s", "u", write_two, 7, "f")
+    )
     assert sorted(outcome.files) == ["a/first", "second"]
     held = {path.name for path in outcome.folder.rglob("*") if path.is_file()}
     assert held == {"first", "second"}
@@ -59,7 +64,7 @@ def test_a_folder_of_its_own_that_cannot_be_listed_ends_the_task(
 
     monkeypatch.setattr(os, "scandir", refused)
     with pytest.raises(PermissionError):  # and not a commit without a/first
-        Worker(tmp_path, tmp_path / "tmp/attempt").run(Task("s", "u", write_two, 7, "f"))
+        Worker(FolderPlace(tmp_path, tmp_path / "tmp/attempt")).run(Task("s", "u", write_two, 7, "f"))
 
 
 def test_scratch_files_are_gone_after_a_failure_too(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_each_step_waits_for_the_checks_of_all_that_it_reads(monkeypatch: pytest
     monkeypatch.setattr(runner, "steps_before", lambda _, name: BEFORE[name])
     commits = SimpleNamespace(unchecked=lambda _: {})
     needs: Any = dict.fromkeys(BEFORE)
-    execution = SimpleNamespace(trusting=False, commits=commits, needs=needs)
+    execution = SimpleNamespace(trusting=False, commits=commits, need_of=needs.get)
     plan = {name: SimpleNamespace(unread=()) for name in BEFORE}
     session: Any = SimpleNamespace(execution=execution, plan=plan, _compare=lambda *_: iter(()))
     nothing: Any = iter(())

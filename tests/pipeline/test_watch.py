@@ -27,6 +27,7 @@ from pipeline.engine.memory import MIB, Need, process_tree, unreclaimable_bytes
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.tasks import Phase, Task, Workspace
 from pipeline.engine.watch import LOOKS_ANEW, MemoryWatch
+from pipeline.state.worker_place import FolderPlace
 from pipeline.steps.units import Unit
 from stages.config import Config
 from stages.errors import ConfigError
@@ -59,7 +60,9 @@ def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, JsonV
     with MemoryWatch(limit, print, period=0.1) as watch:
         seen = watch.new_peak()
         try:
-            PlainLoop(folder, folder / "tmp/attempt", MemoryBook(), memory=limit, watch=watch).do([step])
+            PlainLoop(
+                FolderPlace(folder, folder / "tmp/attempt"), MemoryBook(), memory=limit, watch=watch
+            ).do([step])
         finally:
             peak = watch.end_peak(seen)
     return records[0], peak

@@ -17,6 +17,7 @@ from pipeline.engine.step_run import StepRun
 from pipeline.engine.tasks import Phase, Task, TaskPlace, Workspace
 from pipeline.engine.watch import MemoryWatch
 from pipeline.state.commit_object import Commit
+from pipeline.state.worker_place import FolderPlace
 from stages.config import Config
 from stages.errors import DataError
 from tests.memory_book import MemoryBook, step_run, task_of
@@ -177,7 +178,7 @@ class Trial:
         watch = watch or MemoryWatch(1 << 50, self.notes.append)
         resources = WorkerResources(workers, None, memory)
         self.flow = Dataflow(
-            root, root / "tmp/attempt", resources, self.book, progress=progress, watch=watch
+            FolderPlace(root, root / "tmp/attempt"), resources, self.book, progress=progress, watch=watch
         )
 
     def do(self, *work: Phase | StepRun) -> list[str]:

@@ -53,14 +53,17 @@ BETWEEN_SIBLINGS = {
     ("export", "loading"): "what is exported is what the loader opens and gives",
     ("export", "objectives"): "rows have the columns of their objective",
     ("export", "store"): "files are known by their digests, documents put together by one copy",
+    ("export", "stores"): "a tokenizer of a run in a store is brought first",
     ("export", "tokenizer"): "what an export says of the ids that frame documents",
     ("filtering", "cleaning"): "a text that a filter changed is cleaned again",
     ("reading", "chat"): "a record may hold a dialogue in place of a text",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
     ("loading", "packing"): "documents are told from what frames their rows",
     ("loading", "store"): "the loader reads what the store wrote",
+    ("loading", "stores"): "a dataset may lie in a bucket",
     ("objectives", "packing"): "some kinds lay documents into rows by rules of their own",
     ("objectives", "store"): "a kind says which columns are stored beside its rows",
+    ("stores", "store"): "what is brought is held to its digest",
     ("verify", "loading"): "the tiny model attends by the masks that trainers are given",
     ("verify", "store"): "rows are put together again by the copy that laid them out",
     ("verify", "objectives"): "labels are held to the objective that made them",
@@ -83,6 +86,10 @@ IMPURE_ALLOWED = {
     ("dedup/ranking.py", "datetime"): "dates of records are compared; no clock is read",
     ("kernel_cache.py", "multiprocessing"): "a worker is told from a program",
     ("loading/shared_number.py", "multiprocessing"): "memory by which running workers learn of an epoch",
+    ("stores/bucket.py", "datetime"): "the client's waits are spans of time",
+    ("stores/bucket.py", "time"): "waits between two attempts of a request",
+    ("stores/objects.py", "subprocess"): "a forked process asks a helper that was begun anew",
+    ("stores/objects.py", "threading"): "threads share that helper",
     ("verify/learning.py", "time"): "the clock is an argument; this is its default",
     ("verify/resume.py", "time"): "likewise",
 }
@@ -91,6 +98,9 @@ LISTING_ALLOWED = {
     "pipeline/inputs/listing.py": "glob",  # of fsspec, which raises
 }
 ENVIRONMENT_ALLOWED = {
+    "stores/bucket.py": "which server, and which credentials",
+    "stores/cache.py": "the folder and the size of the cache",
+    "stores/objects.py": "handed on to the helper",
     "kernel_cache.py": "processes that this one starts find its compiled code; it decides no byte",
 }
 GENERATORS_ALLOWED = {

@@ -43,6 +43,7 @@ from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.step import Job, RowsOf, Scope, Step
 from pipeline.steps.units import Unit, units_of
 from stages.errors import is_of_the_system
+from stages.stores.mounts import here
 
 SHARE, LEAST = 0.01, 1000
 """Of the documents of a run, and at least so many."""
@@ -260,7 +261,7 @@ def _by_phase(tasks: Iterable[DoneTask]) -> dict[str, list[DoneTask]]:
 def listed_rows(root: Path, done: DoneTask, rows: RowsOf) -> int:
     """Return how many rows the files of a task have; a file that cannot be read, none."""
     keys = [key for key in done.commit.files if key.endswith(rows.ending)]
-    return sum(_rows_in(root / key, rows.axis) for key in keys)
+    return sum(_rows_in(here(root / key), rows.axis) for key in keys)
 
 
 def _rows_in(path: Path, axis: int) -> int:

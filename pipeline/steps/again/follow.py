@@ -22,6 +22,7 @@ from pipeline.steps.records import FoundIn
 from pipeline.steps.step import Job, Result, Step
 from stages.errors import ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
+from stages.stores.mounts import here
 
 MADE_AGAIN = "made again"
 """Name of the check."""
@@ -94,7 +95,7 @@ def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:
     key = ledger_key(job.plan.name)
     order = [(name, "ascending") for name in ("unit", "side", "reason")]  # of old runs it may be another
     try:
-        own = pq.read_table(job.root / key, use_threads=False).sort_by(order)
+        own = pq.read_table(here(job.root / key), use_threads=False).sort_by(order)
         found = differing_tables(own, flow_table(flows).sort_by(order))
     except (OSError, pa.ArrowException, KeyError) as error:
         if is_of_the_system(error):

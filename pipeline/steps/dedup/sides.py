@@ -31,6 +31,7 @@ from pipeline.steps.units import (
     places_of_names,
 )
 from stages.identity import ID_BYTES
+from stages.stores.mounts import here
 
 SIDES = "dedup/sides.parquet"
 _NAME = "held-out clusters"
@@ -130,9 +131,9 @@ def known_sides(runs: Sequence[EarlierRun], pairs: NDArray[np.bytes_] | None = N
         if run.folder is None:
             continue
         if run.split is not None:
-            table = pq.read_table(run.folder / _VALIDATION, columns=["cluster"], use_threads=False)
+            table = pq.read_table(here(run.folder / _VALIDATION), columns=["cluster"], use_threads=False)
             held_out.append(_column(table, "cluster"))
-        if (path := run.folder / SIDES).exists():  # of a run with earlier ones
+        if (path := here(run.folder / SIDES)).exists():  # of a run with earlier ones
             table = pq.read_table(path, use_threads=False)
             clusters, sides = _column(table, "cluster"), table.column("held_out").to_numpy()
             held_out.append(clusters[sides])
@@ -159,7 +160,7 @@ def _bytes(names: ClusterNames) -> NDArray[np.uint8]:
 
 def _in_training(root: Path, _: Records, scope: Scope) -> str | None:
     """Say how many documents of clusters that earlier runs held out are in training."""
-    if not (root / _VALIDATION).exists():
+    if not here(root / _VALIDATION).exists():
         return None
     count = sum(_kept_in_training(root, known_sides(scope.earlier)))
     if not count:
@@ -174,8 +175,11 @@ def _in_training(root: Path, _: Records, scope: Scope) -> str | None:
 
 def _kept_in_training(root: Path, known: KnownSides) -> Iterator[int]:
     """Yield how many kept documents have a cluster that is known as held out, and train on it."""
-    own = _column(pq.read_table(root / _VALIDATION, columns=["cluster"], use_threads=False), "cluster")
-    with named_table(root / _CLUSTERS), pq.ParquetFile(root / _CLUSTERS) as file:
+    own = _column(
+        pq.read_table(here(root / _VALIDATION), columns=["cluster"], use_threads=False), "cluster"
+    )
+    clusters = here(root / _CLUSTERS)
+    with named_table(clusters), pq.ParquetFile(clusters) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["cluster", "kept"], use_threads=False)
             names = as_names(from_hex(table.column("cluster")))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from stages.errors import FormatError
+from stages.stores.mounts import here
 from stages.tokenizer.codec import Tokenizer
 from stages.tokenizer.existing import TokenizerKind, open_tokenizer
 from stages.tokenizer.fairness import byte_tokens
@@ -30,7 +31,7 @@ def model_key(root: Path) -> str:
         FormatError: there is none.
     """
     for kind in TokenizerKind:
-        if (root / FOLDER / kind).exists():
+        if here(root / FOLDER / kind).exists():
             return f"{FOLDER}/{kind}"
     committed = root / "commits" / FOLDER
     if not (committed / "_step.json").exists():
@@ -48,7 +49,7 @@ def special_ids_of(root: Path) -> dict[str, int]:
     Raises:
         FormatError: they are not there, or damaged.
     """
-    place = root / SPECIAL_IDS
+    place = here(root / SPECIAL_IDS)
     try:
         content = json.loads(place.read_text(encoding="utf-8"))
         return {str(name): int(number) for name, number in content.items()}
@@ -89,7 +90,7 @@ def spelled_out_of(root: Path) -> dict[str, SpelledOut]:
     Raises:
         FormatError: the file is damaged.
     """
-    place = root / SPELLED_OUT
+    place = here(root / SPELLED_OUT)
     try:
         content = json.loads(place.read_text(encoding="utf-8"))
         return {

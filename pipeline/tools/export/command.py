@@ -5,15 +5,34 @@ from typing import Annotated
 
 import typer
 
-from pipeline.commands.options import AsJson, Quiet, Workers, integer, local, progress, share, whole
+from pipeline.commands.options import (
+    AsJson,
+    Quiet,
+    Workers,
+    integer,
+    local,
+    opened,
+    placed,
+    progress,
+    share,
+    whole,
+)
 from stages.errors import ConfigError
 
 FORMATS_HELP = "The trainer's format: docs/exports.md."
 
 
 def export(  # noqa: PLR0913  # one parameter an option
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", callback=local)],
-    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder of a run, or s3://BUCKET/RUN.", callback=opened),
+    ],
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH", help="Folder of the export, or s3://BUCKET/EXPORT.", callback=placed
+        ),
+    ],
     format_: Annotated[
         str | None, typer.Option("--format", metavar="FORMAT", help=f"{FORMATS_HELP} [required]")
     ] = None,

@@ -20,13 +20,15 @@ from typing import TextIO
 
 from pydantic import BaseModel
 
-from pipeline.planning.outputs import require_local
 from pipeline.run_file.datasets import SPLITS, finished_splits
+from pipeline.state.places import reading, writing
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.printable import as_known
 from pipeline.tools.export.folder import (
     HUB_CARD,
+    SUMMARY,
     ExportPart,
     Identity,
     Summary,
@@ -45,6 +47,7 @@ from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS, refuse_loss_mask, refuse_vocabulary, select
 from stages.loading.arguments import no_rows
 from stages.store.manifest import read_manifest
+from stages.stores.mounts import here
 
 READ_ME = "READ.md"
 FOLDER = "EXPORT"
@@ -87,26 +90,29 @@ def export(  # noqa: PLR0913  # one parameter an option
     Raises:
         ShardmillError: the format cannot hold the dataset, or it has not passed verify.
     """
-    folder, to = require_local(Path(folder), "folder"), require_local(Path(to), "folder")
-    with disk_faults(to):
+    with (
+        reading(Path(folder), key="folder") as run,
+        writing(Path(to), key="to", markers=[SUMMARY]) as target,
+        disk_faults(target),
+    ):
         format_ = find_format(format)
-        refuse_overlap(to, folder)
-        sources = checked_sources(folder, dataset, format_, split=split, epoch=epoch, columns=columns)
+        refuse_overlap(target, run)
+        sources = checked_sources(run, dataset, format_, split=split, epoch=epoch, columns=columns)
         identity = _identity(format_, sources, dataset=dataset, epoch=epoch)
-        summary, already = exported(to, identity, _parts(format_, sources, folder), stream=stream)
+        summary, already = exported(target, identity, _parts(format_, sources, run), stream=stream)
         return {
             "dataset": dataset,
             "format": format_.name,
             "client": format_.client,
-            "to": str(to),
+            "to": as_known(str(target)),
             "already": already,
             "epoch": epoch if format_.holds is FormatContents.ROWS else None,
             "splits": {one.split: one.manifest.model_dump(mode="json")["totals"] for one in sources},
             "contents": list(contents(format_, sources)),
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": format_.read(sources, str(to)),
-            "notes": [*_notes(format_, sources, to, summary), *_left_out(folder)],
+            "read": format_.read(sources, as_known(str(target))),
+            "notes": [*_notes(format_, sources, target, summary), *_left_out(run)],
         }
 
 
@@ -216,7 +222,7 @@ def read_tokenizer(source: ExportSource) -> bytes:
         FormatError: it is gone from the run, or another one.
     """
     known, name = source.manifest.tokenizer, source.manifest.name
-    place = source.reader.folder / known.file
+    place = here((source.reader.folder / known.file).resolve())
     try:
         data = place.read_bytes()
     except FileNotFoundError as error:

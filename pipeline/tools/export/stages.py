@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TextIO
 
-from pipeline.planning.outputs import require_local
 from pipeline.state.atomic_write import partial_of
 from pipeline.state.journal import LOCK
+from pipeline.state.places import reading, writing
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.system.disk_faults import disk_faults
 from pipeline.tools.export.dataset import (
@@ -110,31 +110,34 @@ def export_stages(  # noqa: PLR0913  # one parameter an option
     Raises:
         ShardmillError: the format cannot hold a dataset, or one has not passed verify.
     """
-    folder, to = require_local(Path(folder), "folder"), require_local(Path(to), "folder")
     names, chosen = names_of(datasets), names_of(columns)
-    with disk_faults(to):
+    with (
+        reading(Path(folder), key="folder") as run,
+        writing(Path(to), key="to", markers=[SUMMARY, STAGES]) as target,
+        disk_faults(target),
+    ):
         format_ = find_format(format)
-        refuse_overlap(to, folder)
+        refuse_overlap(target, run)
         _refuse_names(names)
         checked = partial(checked_sources, split=split, epoch=epoch, columns=chosen)
-        stages = [ExportedStage(name, checked(folder, name, format_)) for name in names]
+        stages = [ExportedStage(name, checked(run, name, format_)) for name in names]
         _refuse_tokenizers(stages)
         identity = StagesIdentity(format=format, epoch=epoch, columns=chosen, datasets=names)
-        write = partial(export, folder, format=format, split=split, epoch=epoch, columns=chosen)
-        already = _read_summary(to)
+        write = partial(export, run, format=format, split=split, epoch=epoch, columns=chosen)
+        already = _read_summary(target)
         if already is None:
-            with export_folder(to, _read_summary) as half:
+            with export_folder(target, _read_summary) as half:
                 _begin(half, identity)
                 for name in names:
                     write(name, to=half / name, stream=stream)
                 _finish(half, identity, format_, stages)
         else:
-            _require_same(to, already.identity, identity)
-            _require_stages(to, names)
+            _require_same(target, already.identity, identity)
+            _require_stages(target, names)
         for name in (BEGUN, LOCK):
-            (to / name).unlink(missing_ok=True)
-        exports = [write(name, to=to / name) for name in names]  # all are whole already
-        return _report(format_, to, stages, exports, already=already is not None)
+            (target / name).unlink(missing_ok=True)
+        exports = [write(name, to=target / name) for name in names]  # all are whole already
+        return _report(format_, target, stages, exports, already=already is not None)
 
 
 def _refuse_names(names: Sequence[str]) -> None:

@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
-from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import State, StepStatus
 from pipeline.session.request import RunRequest, generation_requests, scope_of
 from pipeline.session.session import plan_session
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT
+from pipeline.state.places import reading, writing
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import SelectionRecord, as_kept_by, last_selecting, selecting
@@ -42,7 +42,9 @@ from pipeline.steps.units import (
     units_of,
 )
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.printable import as_known
 from pipeline.tools.export.folder import (
+    SUMMARY,
     ExportPart,
     Identity,
     exported,
@@ -100,26 +102,29 @@ def export_texts(
     """
     if format not in TEXT_FORMATS:
         raise ConfigError(f"--format {format}: no format of texts; formats: {', '.join(TEXT_FORMATS)}")
-    format_, run = TEXT_FORMATS[format], RunFolder(require_local(Path(folder), "folder"))
-    to = require_local(Path(to), "folder")
-    with disk_faults(to):
-        refuse_overlap(to, run.path)
+    with (
+        reading(Path(folder), key="folder") as place,
+        writing(Path(to), key="to", markers=[SUMMARY]) as target,
+        disk_faults(target),
+    ):
+        format_, run = TEXT_FORMATS[format], RunFolder(place)
+        refuse_overlap(target, run.path)
         run.generations()
         kept = _kept_units(run)
         identity = Identity(format=format, dataset="", epoch=0, splits={"kept": (kept.fingerprint,)})
-        summary, already = exported(to, identity, _parts(kept, format_), stream=stream)
+        summary, already = exported(target, identity, _parts(kept, format_), stream=stream)
         return {
             "dataset": "",
             "format": format,
             "client": format_.client,
-            "to": str(to),
+            "to": as_known(str(target)),
             "already": already,
             "epoch": None,
             "splits": {},
             "contents": [_content(kept)],
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": format_.read(str(to)),
+            "read": format_.read(as_known(str(target))),
             "notes": list(_notes(run.path)),
         }
 

@@ -21,6 +21,7 @@ from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.run_file.deduplication import Dedup
+from pipeline.state.worker_place import FolderPlace
 from pipeline.steps import evidence
 from pipeline.steps.dedup import edges as expand
 from pipeline.steps.dedup import hashing as pairs
@@ -205,7 +206,7 @@ class Run:
         self._corpus = corpus
         self._unit_size = unit_size
         self._pieces = pieces
-        self._worker = Worker(self._root, self._root / "tmp/a")
+        self._worker = Worker(FolderPlace(self._root, self._root / "tmp/a"))
         self._tasks = 0
         self._candidates = 0
 

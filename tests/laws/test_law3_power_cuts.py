@@ -26,6 +26,7 @@ from pipeline.state.commit_object import Commit
 from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.journal import read_log
 from pipeline.state.storage import TEMPORARY, LocalStorage, make_folder, new_attempt, replace_file, sweep
+from pipeline.state.worker_place import FolderPlace
 from pipeline.steps.run_folder import RunFolder
 from stages.config import Config
 from stages.errors import DataError
@@ -92,7 +93,7 @@ def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _:
         commits.drop(STEP, stale)
     tasks = [Task(STEP, f"shard-{n}", _write_shard, (n, version), version) for n in range(2)]
     tasks.append(Task(STEP, SIGN, _write_manifest, ("input_ids.npy", "segments/length.npy"), version))
-    worker, done = Worker(root, root / TEMPORARY / new_attempt()), []
+    worker, done = Worker(FolderPlace(root, root / TEMPORARY / new_attempt())), []
     for task in tasks:
         if commits.get(STEP, task.unit, version) is None:
             commits.put(STEP, task.unit, version, worker.run(task))
@@ -284,7 +285,9 @@ def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
         STEP,
         "u",
         "one",
-        Worker(tmp_path, tmp_path / "tmp/a").run(Task(STEP, "u", _write_shard, (0, "one"), "one")),
+        Worker(FolderPlace(tmp_path, tmp_path / "tmp/a")).run(
+            Task(STEP, "u", _write_shard, (0, "one"), "one")
+        ),
     )
     assert commits.get(STEP, "u", "two") is None
     assert commits.get(STEP, "v", "one") is None
@@ -293,7 +296,7 @@ def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
 
 
 def test_bytes_that_were_lost_between_the_worker_and_the_commit_are_refused(tmp_path: Path) -> None:
-    outcome = Worker(tmp_path, tmp_path / "tmp/attempt").run(
+    outcome = Worker(FolderPlace(tmp_path, tmp_path / "tmp/attempt")).run(
         Task(STEP, "u", _write_shard, (0, "one"), "one")
     )
     victim = outcome.folder / SHARDS / "00000" / "segments" / "length.npy"

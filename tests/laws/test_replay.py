@@ -296,7 +296,7 @@ def replaying(**changes: object) -> dict[str, object]:
         (unfinished, "step split of that run is not done; finish that run first"),
         (lambda _: replaying(run="nowhere"), "nowhere holds no run; name the folder of a finished"),
         (lambda _: replaying(run="new"), "is the run's own folder; name another run"),
-        (lambda _: replaying(run="s3://bucket/run"), "is a URL"),
+        (lambda _: replaying(run="hf://datasets/me/run"), "is a URL"),
         (lambda _: replaying(weight_column="score"), "no field that goes along .* it has none"),
     ],
 )

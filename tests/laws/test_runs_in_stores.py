@@ -1,0 +1,249 @@
+"""Runs in a store keep the laws of runs in a folder: the same bytes, whole or not there, damage named.
+
+The server is a real one, on loopback. What a folder has is the oracle.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shardmill
+from pipeline.commands import api
+from pipeline.report.report import RunReport
+from pipeline.state import lease
+from stages.errors import ConfigError, DataError, Stopped, VerificationError
+from stages.stores.objects import ObjectStore
+from stages.stores.url import StoreUrl
+from tests.laws.tiny_run import tiny_run, write_tiny_corpus
+from tests.made_once import MadeOnce
+from tests.material.store_server import BUCKET, StoreServer
+from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
+
+pytest.importorskip("obstore")
+
+
+RUN = tiny_run(sources=[{"name": "s", "paths": ["corpus/*.jsonl"], "language": {"column": "lang"}}])
+
+
+@pytest.fixture(scope="session")
+def corpus(made_once: MadeOnce) -> Path:
+    """A folder with the corpus, and the tiny run over it in `out`."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        write_tiny_corpus(folder / "corpus")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            api.run(RUN, "out", workers=0)
+
+    return made_once(make)
+
+
+@pytest.fixture
+def in_folder(corpus: Path) -> dict[str, str]:
+    """The files of the tiny run in a folder."""
+    return artifacts_of_folder(corpus / "out")
+
+
+@pytest.fixture
+def store(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: Path
+) -> ObjectStore:
+    """An empty place in the bucket; the corpus lies in the current folder."""
+    for name, value in store_server.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SHARDMILL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(corpus)
+    return ObjectStore(StoreUrl("s3", BUCKET, f"{uuid.uuid4().hex}/tiny"))
+
+
+def _url(store: ObjectStore) -> str:
+    return store.place
+
+
+def test_a_run_in_a_store_has_the_bytes_of_one_in_a_folder(
+    store: ObjectStore, in_folder: dict[str, str]
+) -> None:
+    report = api.run(RUN, _url(store), workers=0)
+    assert report["passed"]
+    _require_same(artifacts_of_store(store), in_folder)
+    before = {one.key: one.tag for one in store.list("datasets")}
+    shutil.rmtree(os.environ["SHARDMILL_CACHE"])
+    again = api.run(RUN, _url(store), workers=0)  # another machine: nothing is done again
+    assert again["passed"]
+    assert {one.key: one.tag for one in store.list("datasets")} == before
+    rows = shardmill.open_dataset(f"{_url(store)}/datasets/mlm")
+    wanted = shardmill.open_dataset("out/datasets/mlm")
+    for name, column in wanted.batch(range(len(wanted))).items():
+        assert np.array_equal(rows.batch(range(len(rows)))[name], column), name
+
+
+def test_workers_put_what_they_make_themselves(
+    store: ObjectStore, in_folder: dict[str, str], ray_session: None
+) -> None:
+    del ray_session
+    assert api.run(RUN, _url(store), workers=2)["passed"]
+    _require_same(artifacts_of_store(store), in_folder)
+    assert api.verify(_url(store), workers=0)["passed"]
+
+
+def test_a_killed_run_is_gone_on_with(
+    store: ObjectStore, in_folder: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.run(RUN, _url(store), workers=0, until="scan")  # so the probe is no part of what is killed
+    monkeypatch.setattr(lease, "PERIOD", 1.0)
+    for killed_at in (4, 9):
+        _kill_at(store, killed_at)
+    assert api.run(RUN, _url(store), workers=0)["passed"]
+    _require_same(artifacts_of_store(store), in_folder)
+
+
+def test_an_object_that_went_or_changed_is_named_and_made_anew(
+    store: ObjectStore, in_folder: dict[str, str], tmp_path: Path
+) -> None:
+    api.run(RUN, _url(store), workers=0)
+    gone = "datasets/mlm/train/epoch-0000/00000/input_ids.npy"
+    changed = "datasets/mlm/train/epoch-0000/00001/input_ids.npy"
+    store.delete([gone])
+    (tmp_path / "other").write_bytes(b"other")
+    store.put(changed, tmp_path / "other")
+    run, verify = partial(api.run, RUN, workers=0), partial(api.verify, workers=0)
+    for ask in (run, verify):
+        with pytest.raises((DataError, VerificationError)) as said:
+            _require_passed(ask(_url(store)))
+        assert gone in str(said.value)
+        assert changed in str(said.value)
+    assert api.run(RUN, _url(store), workers=0, replace=True)["passed"]
+    _require_same(artifacts_of_store(store), in_folder)
+
+
+def test_a_run_that_is_held_is_not_taken(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "PERIOD", 1.0)
+    api.run(RUN, _url(store), workers=0, until="scan")
+    other = lease.Lease(store, "other", "elsewhere", 7, period=1.0)
+    other.take(least=9, tell=print)
+    try:
+        with pytest.raises(Stopped, match="in use by process 7 of elsewhere"):
+            api.run(RUN, _url(store), workers=0)
+    finally:
+        other.give_back()
+    assert api.run(RUN, _url(store), workers=0)["passed"]
+
+
+def test_new_files_are_a_later_generation(
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tiny_corpus(Path("corpus"))
+    api.run(RUN, _url(store), workers=0)
+    api.run(RUN, "out", workers=0)
+    write_tiny_corpus(Path("more"))
+    text = (Path("more") / "a.jsonl").read_text(encoding="utf-8").replace(" the ", " that ")
+    (Path("corpus") / "b.jsonl").write_text(text, encoding="utf-8")
+    api.run(RUN, _url(store), workers=0)
+    api.run(RUN, "out", workers=0)
+    _require_same(artifacts_of_store(store), artifacts_of_folder(Path("out")))
+    assert "generations/0001/datasets/mlm/train/dataset.json" in artifacts_of_store(store)
+    rows = shardmill.open_dataset(f"{_url(store)}/datasets/mlm", window=1)
+    wanted = shardmill.open_dataset("out/datasets/mlm", window=1)
+    assert rows.fingerprint == wanted.fingerprint
+    assert len(rows) == len(wanted)
+    for name, column in wanted.batch(range(len(wanted))).items():
+        assert np.array_equal(rows.batch(range(len(rows)))[name], column), name
+
+
+def test_a_place_that_holds_something_else_is_refused(store: ObjectStore, tmp_path: Path) -> None:
+    (tmp_path / "note").write_bytes(b"mine")
+    store.put("note.txt", tmp_path / "note")
+    with pytest.raises(ConfigError, match=r"holds 'note.txt', but no run"):
+        api.run(RUN, _url(store), workers=0)
+    assert [one.key for one in store.list("")] == ["note.txt"]
+
+
+def test_a_run_that_was_copied_to_a_folder_is_a_run_there(
+    store: ObjectStore, in_folder: dict[str, str], tmp_path: Path
+) -> None:
+    api.run(RUN, _url(store), workers=0)
+    copy = tmp_path / "copy"
+    for one in store.list(""):
+        found = store.get(one.key)
+        assert found is not None
+        place = copy / one.key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(found.data)
+    assert api.verify(copy, workers=0)["passed"]
+    assert api.run(RUN, copy, workers=0)["passed"]
+    files = artifacts_of_folder(copy)
+    assert {key: files.get(key) for key in in_folder} == in_folder
+
+
+def test_an_export_goes_to_a_place_where_there_is_nothing(store: ObjectStore, tmp_path: Path) -> None:
+    api.run(RUN, _url(store), workers=0)
+    to = f"s3://{BUCKET}/{uuid.uuid4().hex}/export"
+    made = shardmill.export(_url(store), "mlm", "mds", to)
+    assert made["to"] == to
+    shardmill.export("out", "mlm", "mds", tmp_path / "export")
+    wanted = {
+        path.relative_to(tmp_path / "export").as_posix(): path.read_bytes()
+        for path in (tmp_path / "export").rglob("*")
+        if path.is_file()
+    }
+    there = ObjectStore(StoreUrl.parse(to, key="to"))
+    assert {one.key: there.get(one.key).data for one in there.list("")} == wanted  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match=r"holds 'READ.md' already"):
+        shardmill.export(_url(store), "mlm", "mds", to)
+
+
+def test_another_run_may_lie_in_a_store(store: ObjectStore, tmp_path: Path, corpus: Path) -> None:
+    api.run(RUN, _url(store), workers=0)
+    write_tiny_corpus(tmp_path / "more")
+    text = (tmp_path / "more" / "a.jsonl").read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    new = [line.replace(" the ", " that ") for line in lines]
+    (tmp_path / "more" / "a.jsonl").write_text("".join([*lines[:3], *new[3:]]), encoding="utf-8")
+    for name, against in (("stored", _url(store)), ("near", str(corpus / "out"))):
+        other = RUN.model_dump(mode="json")
+        other["sources"][0] |= {"name": "t", "paths": [str(tmp_path / "more" / "*.jsonl")]}
+        other["dedup"]["against"] = [against]
+        assert api.run(other, tmp_path / name, workers=0)["passed"]
+        assert api.verify(tmp_path / name, workers=0)["passed"]
+    found, wanted = (artifacts_of_folder(tmp_path / name) for name in ("stored", "near"))
+    del found["run.json"], wanted["run.json"]
+    _require_same(found, wanted)
+    assert _url(store) in (tmp_path / "stored" / "run.json").read_text(encoding="utf-8")
+
+
+def _require_same(found: dict[str, str], wanted: dict[str, str]) -> None:
+    assert found.keys() == wanted.keys(), sorted(found.keys() ^ wanted.keys())
+    assert found == wanted, sorted(key for key in found if found[key] != wanted[key])
+
+
+def _require_passed(report: RunReport) -> None:
+    if not report["passed"]:
+        raise VerificationError(str(report["audit"]))
+
+
+def _kill_at(store: ObjectStore, number: int) -> None:
+    """Kill a run once its log has so many objects."""
+    code = (
+        "from tests.laws.test_runs_in_stores import RUN; from pipeline.commands import api;"
+        " from pipeline.state import lease; lease.PERIOD = 1.0;"
+        f" api.run(RUN, {store.place!r}, workers=0)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    end = time.monotonic() + 60
+    while len([one for one in store.list("log") if "state" not in one.key]) < number:
+        assert process.poll() is None, "it ended before it was killed"
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()

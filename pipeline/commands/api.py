@@ -87,14 +87,15 @@ def run(  # noqa: PLR0913  # one parameter an option
         until=until,
         replace=replace,
     )
-    if limit is not None:
-        with disk_faults(limited_folder(request.output)):
-            file = limit_inputs(request.file, request.base, request.output, limit=limit)
-        request = dataclasses.replace(request, file=file)
-    cache = node_cache(request.file.resources.cache.folder, request.file.resources.cache.size)
+    asked = request.file.resources.cache
+    cache = node_cache(asked.folder, asked.size)
     with holding(request.output, key="--output", cache=cache, tell=_teller(stream)) as folder:
-        own = dataclasses.replace(request, output=folder)
-        return run_session(own, stream=stream, verbose=verbose)
+        request = dataclasses.replace(request, output=folder)
+        if limit is not None:
+            with disk_faults(limited_folder(folder)):
+                file = limit_inputs(request.file, request.base, folder, limit=limit)
+            request = dataclasses.replace(request, file=file)
+        return run_session(request, stream=stream, verbose=verbose)
 
 
 def verify(

@@ -18,13 +18,16 @@ _UNSAFE = re.compile(
 _NAMES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
+_MOST_NAMED = 16
 _NAMED: dict[str, str] = {}
 """Folders that people know by another name: the tree of a run in a store by its URL."""
 
 
 def name_folder(folder: Path, name: str) -> None:
-    """Show a folder by another name from now on."""
+    """Show a folder by another name from now on; of very many, the last ones."""
     _NAMED[str(folder)] = name
+    while len(_NAMED) > _MOST_NAMED:
+        del _NAMED[next(iter(_NAMED))]
 
 
 def as_known(text: str) -> str:

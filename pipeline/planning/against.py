@@ -23,6 +23,7 @@ from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
 from pipeline.steps.units import units_of
+from pipeline.system.printable import as_known
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, FormatError
 
@@ -42,7 +43,7 @@ def find_earlier(file: RunFile, base: Path, *, output: Path) -> tuple[EarlierRun
     for key, label in named:
         require_place(Path(label), key)
         folder = folder_of(label, base, key=key)
-        if folder == output.resolve():
+        if as_known(str(folder)) == as_known(str(output.resolve())):
             raise ConfigError(f"{key} = {label!r}: is the run's own folder; name another run")
         for place in (folder, *RunFolder(folder).generations()):
             if place in seen and label in file.replays.values():

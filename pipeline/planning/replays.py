@@ -28,6 +28,7 @@ from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.adopt import AdoptedTokenizer
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
 from pipeline.steps.units import units_of
+from pipeline.system.printable import as_known
 from stages.errors import ConfigError, DataError
 from stages.store.digests import digest_file
 from stages.tokenizer.framing import BEGIN
@@ -140,7 +141,8 @@ def _found(file: RunFile, base: Path, *, output: Path) -> tuple[ReplayedRun, ...
         key = f"sources.{source}.run"
         require_place(Path(label), key)
         folder = folder_of(label, base, key=key)
-        if folder == output.resolve() or folder.is_relative_to(output.resolve()):
+        own, other = (as_known(str(one)) for one in (output.resolve(), folder))
+        if f"{other}/".startswith(f"{own}/"):
             raise ConfigError(f"{key} = {label!r}: is the run's own folder; name another run")
         for number, place in enumerate((folder, *RunFolder(folder).generations())):
             if place in seen:

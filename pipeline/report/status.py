@@ -20,6 +20,7 @@ from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.verdicts import word_of
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
+from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.run_folder import RunFolder
 
 
@@ -89,7 +90,8 @@ def _generations_line(folders: Sequence[Path]) -> str:
 def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     """Return how far one run is."""
     now = read_status(folder).model_dump(exclude_none=True)
-    if now["state"] == "running" and not Path(f"/proc/{now.get('pid')}").exists():
+    here = stored_run_at(folder) is None  # else its process may be of another machine
+    if now["state"] == "running" and here and not Path(f"/proc/{now.get('pid')}").exists():
         now["state"] = "killed"  # it could not say so itself
     commits = RunFolder(folder).commits
     steps = {}

@@ -29,6 +29,7 @@ from pipeline.session.session import outcome_of, reported, with_generations
 from pipeline.session.witnesses import absent_witnesses, located_runs
 from pipeline.state.commits import PLAN
 from pipeline.state.read_only import can_write, own_folder
+from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.records import AuditReport
 from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.step import Records
@@ -75,6 +76,8 @@ def _verify_one(
     """
     run = RunFolder(output)
     kept, file = run.plan, run.file
+    if (stored := stored_run_at(output)) is not None:
+        stored.tolerate()  # what is gone or changed is a finding of the checks
     scope = scope_again(file, kept, generation=number_of(output))
     plan = {step.name: step for step in plan_scope(scope)}
     replayed = replays_again(file, kept)

@@ -5,9 +5,11 @@ FOLDER/commits/...  are missing; once they are written, the folder is a run like
 """
 
 import os
+import tempfile
 from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS
+from pipeline.state.commits import PLAN
 from pipeline.state.log import LOG_FOLDER, RunLog
 from pipeline.state.progress_files import join_events
 from pipeline.state.stored_commits import mirror
@@ -37,5 +39,9 @@ def take_over_copy(folder: Path) -> None:
                     " the folder writable"
                 )
             state = RunLog(FolderStore(place), way_out=_WAY_OUT).read().state
-            mirror(state, place)
-            join_events(place)
+            with tempfile.TemporaryDirectory(prefix=".copied-", dir=place) as text:
+                mirror(state, Path(text))
+                join_events(place)
+                (Path(text) / COMMITS).rename(place / COMMITS)  # whole, or not there
+                if state.plan is not None:
+                    (Path(text) / PLAN).replace(place / PLAN)

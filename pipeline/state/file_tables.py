@@ -1,6 +1,6 @@
 """Tables of files: what a worker knows of the committed files of a run in a store.
 
-    files/STEP.parquet    key, bytes, sha256 and xxh3 of each file that is committed of a step, by key
+    files/STEP-DIGEST.parquet    key, bytes, sha256 and xxh3 of each committed file of a step, by key
 
 The driver puts one when a step begins a phase and when it is whole. A task names the tables that there
 are, each by its digest, so that no task grows with the corpus.

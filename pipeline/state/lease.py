@@ -8,6 +8,7 @@ takes over with the next epoch. The holder writes a new beat every sixth of a pe
 it still holds the lease before it puts or deletes anything.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -108,7 +109,8 @@ class Lease:
             self._thread.join()
         if self._lost is None and self._tag:
             free = LeaseObject(epoch=self.epoch, holder="", beat=self._beat, period=self.period)
-            self.store.replace(LEASE, canonical_json(free), self._tag)
+            with contextlib.suppress(Stopped):  # the next process waits a period instead
+                self.store.replace(LEASE, canonical_json(free), self._tag)
 
     def _waited(
         self, seen: LeaseObject, tag: str, tell: Callable[[str], None]
@@ -144,6 +146,8 @@ class Lease:
             except Exception as error:  # noqa: BLE001  # told by who asks next
                 self._lost = Stopped(f"{self.store.place}: the lease cannot be renewed: {error}")
                 return
+            if tag is None and found is not None and found[0].holder == self.holder:
+                tag = found[1]  # written, and its answer was lost
             if tag is None:
                 self._lost = in_use(self.store, None if found is None else found[0])
                 return

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from pipeline.state.log import CommitEntry, LogState
-from stages.stores.store import Listed, Store
+from stages.stores.store import Listed, Store, is_key
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def compare_listing(store: Store, state: LogState, folders: Collection[str]) -> 
             fault = _fault(store, key, size, tag, there.get(key))
             if fault is not None:
                 damaged[key] = fault
-    return Listing(damaged, tuple(sorted(there.keys() - named)))
+    return Listing(damaged, tuple(sorted(key for key in there.keys() - named if is_key(key))))
 
 
 def _entries(state: LogState) -> Iterator[CommitEntry]:
@@ -51,7 +51,7 @@ def _fault(store: Store, key: str, size: int, tag: str, listed: Listed | None) -
     """Say what is wrong with an object; None if nothing is."""
     if listed is not None and (listed.size, listed.tag) == (size, tag):
         return None
-    found = store.get(key, 0, 1)
+    found = store.get(key, 0, 1) if size else store.get(key)
     if found is None:
         return f"committed with {size:,} bytes, found nothing"
     if found.tag == tag:

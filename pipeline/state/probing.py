@@ -71,7 +71,7 @@ def require_nothing_else(store: Store) -> None:
     Raises:
         ConfigError: names one of them.
     """
-    own = (LEASE, "probe/")
+    own = (LEASE, "probe/", "log/")
     others = [one.key for one in store.list("") if not one.key.startswith(own)]
     if others:
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.state.journal import LOG, METRICS, STATUS
-from stages.errors import Stopped
+from stages.errors import ShardmillError
 from stages.store.folders import entries, files_below
 from stages.stores.store import Store
 
@@ -27,12 +27,15 @@ _SECONDS = 15.0
 _ENDINGS = (".json", ".html", ".md", ".svg", ".prom", ".jsonl")
 
 
-def bring_progress(store: Store, tree: Path) -> None:
+def bring_progress(store: Store, tree: Path) -> int:
     """Bring what tells of a run into its tree, in place of what is there.
 
     Args:
         store: where the run is.
         tree: of the run.
+
+    Returns:
+        Bytes of the event log.
     """
     for key in (STATUS, METRICS):
         _bring(store, key, tree / key)
@@ -42,7 +45,7 @@ def bring_progress(store: Store, tree: Path) -> None:
                 _bring(store, one.key, tree / one.key)
     found = (store.get(one.key) for one in store.list(EVENTS))
     tree.mkdir(parents=True, exist_ok=True)
-    (tree / LOG).write_bytes(b"".join(one.data for one in found if one is not None))
+    return (tree / LOG).write_bytes(b"".join(one.data for one in found if one is not None))
 
 
 def _bring(store: Store, key: str, place: Path) -> None:
@@ -70,22 +73,19 @@ class Teller:
         tree: of the run.
         epoch: of this process.
         require: refuses to go on if another process has the lease.
+        upto: bytes of the event log that are in the store.
     """
 
     store: Store
     tree: Path
     epoch: int
     require: Callable[[], None]
+    upto: int
+    """Bytes of the event log that are in the store."""
     _put: dict[str, bytes] = field(default_factory=dict)
     """What was put last, by key."""
-    _upto: int = 0
-    """Bytes of the event log that are in the store."""
     _parts: int = 0
     _ended: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        """Note what of the event log is in the store."""
-        self._upto = _size(self.tree / LOG)
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
@@ -119,18 +119,18 @@ class Teller:
 
     def _tell(self) -> None:
         while not self._ended.wait(_SECONDS):
-            with contextlib.suppress(Stopped, OSError):  # the work says so, and the end tries again
+            with contextlib.suppress(ShardmillError, OSError):  # the work says so; the end tries again
                 self.put()
 
     def _put_events(self) -> None:
         log = self.tree / LOG
-        if _size(log) > self._upto:
+        if _size(log) > self.upto:
             with log.open("rb") as file:
-                file.seek(self._upto)
+                file.seek(self.upto)
                 data = file.read()
             self._parts += 1
             self._put_data(f"{EVENTS}/{self.epoch:08d}-{self._parts:05d}.jsonl", data)
-            self._upto += len(data)
+            self.upto += len(data)
 
     def _put_file(self, key: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -29,6 +29,8 @@ class PutTables:
     is_writable: bool
     changed: set[str] = field(default_factory=set)
     """Steps of which a new table is wanted."""
+    written: set[str] = field(default_factory=set)
+    """Keys of all that were put; tasks may name any of them until the session ends."""
     _there: dict[str, FileTable] = field(default_factory=dict)
     """By step."""
 
@@ -49,7 +51,6 @@ class PutTables:
 
     def _put(self, step: str, commits: Commits) -> None:
         begin = f"{self.key}/" if self.key else ""
-        key = f"{begin}{FILES}/{step}.parquet"
         path = self.run / f"{begin}{FILES}" / f".{step}.parquet"
         files = {key: digest for _, one in commits.all(step) for key, digest in one.files.items()}
         self._there.pop(step, None)
@@ -57,6 +58,8 @@ class PutTables:
             return
         write_files(path, files)
         digest = digest_file(path)
+        key = f"{begin}{FILES}/{step}-{digest.sha256[:16]}.parquet"
+        self.written.add(key)
         if self.is_writable:
             self.store.put(key, path)
         self.cache.add(path, digest, self.run / key)

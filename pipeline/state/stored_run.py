@@ -59,6 +59,8 @@ class _GenerationTree:
     files: CommittedFiles
     commits: Commits
     tables: PutTables
+    events: int
+    """Bytes of its event log that are in the store."""
     writer: LogWriter | None = None
 
     @property
@@ -77,6 +79,8 @@ class StoredRun:
     cache: NodeCache
     lease: leases.Lease | None = None
     """None if it is only read."""
+    tolerant: bool = False
+    """Whether files that are gone or changed are left absent; checks name them."""
     _parts: dict[str, _GenerationTree] = field(default_factory=dict)
     _work: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -118,7 +122,7 @@ class StoredRun:
                 LogWriter(part.log, epoch=lease.epoch, holder=lease.holder, require=lease.require)
             )
             part.commits = StoredCommits(part.tree, part.files, part.writer)
-            teller = Teller(part.tree.store, part.tree.root, lease.epoch, lease.require)
+            teller = Teller(part.tree.store, part.tree.root, lease.epoch, lease.require, part.events)
             self._work.enter_context(teller.telling())
         assert isinstance(part.commits, StoredCommits)
         return part.commits
@@ -133,7 +137,7 @@ class StoredRun:
         """
         epoch = 0 if self.lease is None else self.lease.epoch
         key = self._key(root)
-        return TreePlace(self.root, self.store, key, temporary, self.cache, epoch, others)
+        return TreePlace(self.root, self.store, key, temporary, self.cache, epoch, others, self.tolerant)
 
     def known(self, root: Path, after: Iterable[tuple[str, str]], before: Commit | None) -> Known:
         """Return what a task is told of the files that it may read.
@@ -158,6 +162,12 @@ class StoredRun:
         """
         self.working_commits(root).plan(json.loads((root / PLAN).read_bytes()))
         self._open(self._key(root)).tree.store.put(PLAN, root / PLAN)
+
+    def tolerate(self) -> None:
+        """Leave files absent that are gone or have other bytes, for checks that name them."""
+        self.tolerant = True
+        for part in self._parts.values():
+            part.tree.tolerant = True
 
     def tell_files(self, root: Path, step: str) -> None:
         """Note that tasks from now on may read all that is committed of a step."""
@@ -185,10 +195,13 @@ class StoredRun:
         self.working_commits(root).delete_objects(strays)
 
     def end(self) -> None:
-        """Say in the logs that this process has ended in order."""
+        """Say in the logs that this process has ended in order; put all that holds into one object."""
         for part in self._parts.values():
             if part.writer is not None:
                 part.writer.add(EndEntry())
+                part.writer.flush()
+                part.log.put_state()
+                self.store.delete(sorted(part.tables.written))
         self._work.close()
 
     def close(self) -> None:
@@ -205,18 +218,18 @@ class StoredRun:
         """Return a part; its log is read when it is first asked for."""
         if key not in self._parts:
             store, root = (self.store.at(key), self.root / key) if key else (self.store, self.root)
-            log = RunLog(store, way_out=WAY_OUT).read()
+            log, events = RunLog(store, way_out=WAY_OUT).read(), 0
             files = files_of(log.state)
             if log.state.number or not key:
                 mirror(log.state, root)
-                bring_progress(store, root)
+                events = bring_progress(store, root)
                 manifests = [one for one in files.below(DATASETS) if one.endswith(_MANIFESTS)]
                 for one in manifests:  # by which people see what datasets there are
                     self.cache.bring(store, one, files.below(one)[one], root / one)
             tree = Tree(root, store, self.cache, files)
             commits = TreeCommits(TreeStorage(root, files))
             tables = PutTables(self.store, self.cache, self.root, key, self.lease is not None)
-            self._parts[key] = _GenerationTree(tree, log, files, commits, tables)
+            self._parts[key] = _GenerationTree(tree, log, files, commits, tables, events)
             mount(root, tree)
         return self._parts[key]
 
@@ -251,7 +264,8 @@ def read_run(store: Store, cache: NodeCache) -> Iterator[StoredRun]:
     with _passing_folder(cache.folder.resolve() / TREES) as folder:
         tree = folder / store.place.rpartition("/")[2]
         tree.mkdir()
-        yield from _opened(StoredRun(store, tree, cache))
+        with _opened(StoredRun(store, tree, cache)) as run:
+            yield run
 
 
 @contextlib.contextmanager
@@ -268,7 +282,7 @@ def working_run(store: Store, cache: NodeCache, tell: Callable[[str], None]) -> 
         Stopped: another process is at work there.
     """
     run = StoredRun(store, tree_of(store, cache), cache)
-    with _lock_tree(run.root), contextlib.ExitStack() as stack:
+    with _lock_tree(run.root, store.place), contextlib.ExitStack() as stack:
         probe(store)
         before = RunLog(store, way_out=WAY_OUT).read().state
         if not before.number:
@@ -279,11 +293,12 @@ def working_run(store: Store, cache: NodeCache, tell: Callable[[str], None]) -> 
         lease.take(least=before.epoch + 1, tell=tell)
         stack.callback(lease.give_back)
         run.lease = lease
-        for opened in _opened(run):
-            yield opened
+        with _opened(run):
+            yield run
             run.end()
 
 
+@contextlib.contextmanager
 def _opened(run: StoredRun) -> Iterator[StoredRun]:
     _RUNS[str(run.root)] = run
     name_folder(run.root, run.store.place)
@@ -310,15 +325,19 @@ def tree_of(store: Store, cache: NodeCache) -> Path:
 def _passing_folder(trees: Path) -> Iterator[Path]:
     """Yield a folder for the tree of one reader; those of readers that were killed go."""
     trees.mkdir(parents=True, exist_ok=True)
-    for folder in entries(trees):
-        if not folder.name.startswith(_READING):
-            continue
-        with contextlib.suppress(OSError), (folder / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=_READING, dir=trees))
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        with (trees / ".lock").open("a") as making:  # nobody takes a new one for one that was left
+            fcntl.flock(making, fcntl.LOCK_EX)
+            for folder in entries(trees):
+                if not folder.name.startswith(_READING):
+                    continue
+                with contextlib.suppress(OSError), (folder / "lock").open("a") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(prefix=_READING, dir=trees))
+            lock = stack.enter_context((folder / "lock").open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(making, fcntl.LOCK_UN)
         try:
             yield folder
         finally:
@@ -326,8 +345,12 @@ def _passing_folder(trees: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _lock_tree(tree: Path) -> Iterator[None]:
+def _lock_tree(tree: Path, place: str) -> Iterator[None]:
     """Hold a tree on this machine.
+
+    Args:
+        tree: the folder.
+        place: the URL of its run, for messages.
 
     Raises:
         Stopped: another process here works on the same run.
@@ -337,6 +360,6 @@ def _lock_tree(tree: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Stopped(
-                f"{tree}: in use by another process here; wait for it, then run again"
+                f"{place}: in use by another process of this machine; wait for it, then run again"
             ) from error
         yield

@@ -16,7 +16,9 @@ from typing import Protocol
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import require_written
 from pipeline.state.storage import LocalStorage
+from stages.errors import DataError
 from stages.store.digests import FileDigest
+from stages.stores.bucket import PART_BYTES
 from stages.stores.cache import NodeCache
 from stages.stores.mounts import StoredFiles, here
 from stages.stores.store import Store
@@ -79,7 +81,7 @@ def _files(key: str, at: object) -> Iterator[tuple[str, FileDigest]]:
             yield from _files(f"{key}/{name}" if key else name, at[name])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tree:
     """A tree whose committed files are brought when they are asked for."""
 
@@ -87,6 +89,8 @@ class Tree:
     store: Store
     cache: NodeCache
     files: KnownFiles
+    tolerant: bool = False
+    """Whether files that are gone or have other bytes are left absent; checks name them."""
 
     @property
     def place(self) -> str:
@@ -105,6 +109,17 @@ class Tree:
     def bring(self, key: str) -> None:
         """Bring a file, or all files of a folder; what is not committed is left alone."""
         for one, digest in self.files.below(key).items():
+            try:
+                self.cache.bring(self.store, one, digest, self.root / one)
+            except DataError:
+                if not self.tolerant:
+                    raise
+                (self.root / one).unlink(missing_ok=True)
+
+    def bring_again(self, key: str) -> None:
+        """Bring a file from the store, whatever the cache has."""
+        for one, digest in self.files.below(key).items():
+            self.cache.drop(digest)
             self.cache.bring(self.store, one, digest, self.root / one)
 
 
@@ -134,10 +149,11 @@ def put_files(
         cache.add(folder / key, files[key], root / key)
         return tag
 
-    if len(files) < 2:  # noqa: PLR2004  # no threads for one
-        return {key: one(key) for key in files}
+    large = [key for key, digest in files.items() if digest.bytes > PART_BYTES]
+    tags = {key: one(key) for key in large}  # each goes in parts, which need room enough
+    small = [key for key in files if key not in tags]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(files, pool.map(one, files), strict=True))
+        return tags | dict(zip(small, pool.map(one, small), strict=True))
 
 
 class TreeStorage(LocalStorage):

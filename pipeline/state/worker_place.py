@@ -107,6 +107,8 @@ class TreePlace:
     """Of the driver's lease."""
     others: tuple[OtherRunPlace, ...] = ()
     """Runs in stores that this one reads."""
+    tolerant: bool = False
+    """Whether files that are gone or have other bytes are left absent; checks name them."""
 
     @property
     def root(self) -> Path:
@@ -116,7 +118,7 @@ class TreePlace:
     def open(self) -> None:
         """Begin to work there, in the process of a worker."""
         files = TableFiles(self.run, self.cache, self.store)
-        mount(self.run, Tree(self.run, self.store, self.cache, files))
+        mount(self.run, Tree(self.run, self.store, self.cache, files, self.tolerant))
         for other in self.others:
             other.open()
 

@@ -12,6 +12,7 @@ from pipeline.engine.tasks import Workspace
 from stages.config import Config
 from stages.errors import DataError, is_of_the_system
 from stages.store.digests import FileDigest, xxh3_file
+from stages.stores.mounts import again
 
 _BYTES = 1 << 30
 """Bytes that one task hashes: a fraction of a second where files are in the cache of the system."""
@@ -65,7 +66,10 @@ def _found(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
         workspace.path(key)
     except DataError as error:
         return str(error).partition(": ")[2]
-    return _fault(workspace, key, digest)
+    fault = _fault(workspace, key, digest)
+    if fault is not None and again(workspace.root / key):  # it may be the cache that is damaged
+        return _fault(workspace, key, digest)
+    return fault
 
 
 def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:

@@ -351,7 +351,7 @@ def open_dataset(
             f"{folder}: label_convention {manifest.label_convention!r}, but the labels of"
             f" {dataset.objective.kind} are {convention!r}"
         )
-    stored = reader.bring_tables()
+    stored = reader.is_stored
     check_digests(folder, manifest.tables)
     for shard in () if stored else manifest.shards:
         check_sizes(f"{folder}/{shard.path}", row_files(shard))

@@ -15,7 +15,7 @@ from stages.objectives.rows import Columns
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.drawn import DrawnManifest
-from stages.stores.mounts import StoredFiles, files_at
+from stages.stores.mounts import StoredFiles
 
 MAX_OPEN_FOLDERS = 32
 """Folders of drawn columns mapped at a time: 256 descriptors at most. Fewer where `ulimit -n` is low."""
@@ -79,19 +79,18 @@ class DrawnEpochs:
     def _map(self, key: tuple[int, int]) -> Columns:
         epoch, number = key
         shard = self._manifest.shards[epoch][number]
-        if self._check and key not in self._checked:
-            check_digests(self.folder / shard.path, shard.files)
-            self._checked.add(key)
-        hold = None
+        first, hold = self._check and key not in self._checked, None
         if self._stored is not None:
-            files = files_at(self._stored, self.folder / shard.path, shard.files)
-            hold = self._stored.bring_files(files)
+            hold = self._stored.bring_sound(self.folder / shard.path, shard.files, check=first)
+        elif first:
+            check_digests(self.folder / shard.path, shard.files)
+        self._checked.add(key)
         columns = DrawnColumns(
             (name, self._open(self.folder / shard.path / f"{name}.npy", name, self._rows[number]))
             for name in self._manifest.columns
         )
         if hold is not None:
-            weakref.finalize(columns, hold.close)
+            weakref.finalize(columns, hold.end)
         return columns
 
     def _open(self, path: Path, name: str, rows: int) -> NDArray[np.integer]:

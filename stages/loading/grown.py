@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.errors import ConfigError
+from stages.errors import ConfigError, ShardmillError
 from stages.loading.arguments import whole_number
 from stages.loading.blend import refuse_to_blend
 from stages.loading.dataset import Batch, ShardDataset, with_window
@@ -181,11 +181,17 @@ def open_dataset(  # noqa: PLR0913  # each names one thing that a trainer decide
         FormatError: the dataset is not whole, was changed, or says what this reader cannot do.
         Stopped: the store has no answer.
     """
-    if is_store_url(str(path)):
-        path = _stored(str(path), split, window if shuffle else 1)
-    dataset = _opened(
-        path, split=split, epoch=epoch, shuffle=shuffle, check=check, generations=generations
-    )
+    place, url = path, str(path)
+    if is_store_url(url):
+        place = _stored(url, split, window if shuffle else 1)
+    try:
+        dataset = _opened(
+            place, split=split, epoch=epoch, shuffle=shuffle, check=check, generations=generations
+        )
+    except ShardmillError as error:
+        if place is not path:  # people know no folder of the cache
+            error.args = (str(error).replace(str(place), url), *error.args[1:])
+        raise
     if window is not None:
         dataset = _windowed(dataset, window)
     if columns is not None:

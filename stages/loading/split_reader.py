@@ -40,7 +40,8 @@ from stages.objectives.traits import PAIRS, TARGETS
 from stages.objectives.whole_shard import WholeShard
 from stages.seeding import shard_field
 from stages.store.drawn import DrawnManifest
-from stages.store.manifest import Manifest
+from stages.store.manifest import Manifest, Shard
+from stages.stores.cache import Hold
 from stages.stores.mounts import files_at, stored_at
 
 
@@ -110,7 +111,10 @@ class SplitReader:
         known = resolve(read_objective(manifest.objective), manifest.seq_len)
         self.objective, self.traits, self.widths = known.config, known.traits, known.widths
         self._stored = stored_at(self.folder)
-        self.bring_tables()
+        self._most_shards = MAX_OPEN_SHARDS
+        if self._stored is not None:  # the tables beside the manifest
+            hold = self._stored.bring_files(files_at(self._stored, self.folder, manifest.tables))
+            weakref.finalize(self, hold.end)
         self.vocabulary = vocabulary_for(folder, manifest)
         of_shards = [shard.rows for shard in manifest.shards]
         self.first_rows: NDArray[np.int64] = np.cumsum([0, *of_shards])
@@ -118,9 +122,8 @@ class SplitReader:
         self._check = one_of("check", check, get_args(FileCheck))
         self._drawn = None
         if drawn is not None:
-            checked = check == "xxh3" and self._stored is None
             self._drawn = DrawnEpochs(
-                self.folder, drawn, rows=of_shards, check=checked, stored=self._stored
+                self.folder, drawn, rows=of_shards, check=check == "xxh3", stored=self._stored
             )
         self._mapped: LruCache[int, MappedShard] = LruCache(
             affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD)
@@ -167,7 +170,7 @@ class SplitReader:
         documents = self.manifest.shards[number].documents
         ids = shard.columns["input_ids"]
         if self._stored is not None:
-            weakref.finalize(shard, hold.close)
+            weakref.finalize(shard, hold.end)
         return WholeShard(ids, shard.own_segments, documents, sources, shard.sentences)
 
     def draw(self, number: int, rows: NDArray[np.int64], epoch: int) -> Columns:
@@ -207,20 +210,20 @@ class SplitReader:
         """Return a shard's arrays, mapping it if need be and unmapping the one least recently used."""
         return self._mapped.get(number, self._newly_mapped)
 
-    def bring_tables(self) -> bool:
-        """Bring the tables beside the manifest, if the split lies in a store; say whether it does."""
-        if self._stored is None:
-            return False
-        self._stored.bring_files(files_at(self._stored, self.folder, self.manifest.tables))
-        return True
+    @property
+    def is_stored(self) -> bool:
+        """Whether the split lies in a store, from which files come when they are asked for."""
+        return self._stored is not None
 
     def hold_shards(self, shards: int) -> None:
         """Map at most so many shards at a time."""
+        self._most_shards = shards
         self._mapped.bound = max(1, min(self._mapped.bound, shards))
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
-        self._mapped.bound = max(1, affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD) // datasets)
+        bound = affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD) // datasets
+        self._mapped.bound = max(1, min(bound, self._most_shards))
         if self._drawn is not None:
             self._drawn.share_descriptors(datasets)
 
@@ -238,12 +241,8 @@ class SplitReader:
     def _newly_mapped(self, number: int) -> MappedShard:
         shard = self.manifest.shards[number]
         first = number not in self._checked
-        hold = None
-        if self._stored is not None:
-            hold = self._stored.bring_files(
-                files_at(self._stored, self.folder / shard.path, row_files(shard))
-            )
-        elif first:
+        hold = self._brought(shard, first=first)
+        if first and hold is None:
             check = check_digests if self._check == "xxh3" else check_sizes
             check(self.folder / shard.path, shard.files)
         mapped = map_shard(self.folder, shard, self.manifest, segments=SPLITTING)
@@ -251,5 +250,16 @@ class SplitReader:
             check_segments(mapped, self.folder / shard.path)
             self._checked.add(number)
         if hold is not None:
-            weakref.finalize(mapped, hold.close)
+            weakref.finalize(mapped, hold.end)
         return mapped
+
+    def _brought(self, shard: Shard, *, first: bool) -> Hold | None:
+        """Bring the files of a shard's rows, if they lie in a store.
+
+        What the cache has is hashed once, as the files of a folder are, and brought again if it was
+        changed there.
+        """
+        if self._stored is None:
+            return None
+        place, own = self.folder / shard.path, row_files(shard)
+        return self._stored.bring_sound(place, own, check=first and self._check == "xxh3")

@@ -37,7 +37,7 @@ PART_BYTES = 16 << 20
 """A larger file is sent in parts of this size."""
 PARTS = 2
 """That are sent at once."""
-BUFFER_BYTES = PARTS * PART_BYTES + (8 << 20)
+BUFFER_BYTES = 4 * PART_BYTES + (8 << 20)
 """What a process that reads and writes holds for it, at most."""
 CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",

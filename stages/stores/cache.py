@@ -13,15 +13,18 @@ folder may be removed between any two runs.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-from stages.errors import ConfigError
+from stages.errors import ConfigError, Stopped
 from stages.store.digests import FileDigest
 from stages.store.folders import entries, files_below
 from stages.stores.fetch import fetch
@@ -50,10 +53,12 @@ class NodeCache:
     folder: Path
     size: int
     _pins: "_Pins | None" = None
+    _ended: "deque[Hold]" = field(default_factory=deque)
+    """Holds that ended: a finalizer may run where the lock is taken already, so it takes none."""
 
-    def __reduce__(self) -> tuple[type["NodeCache"], tuple[Path, int]]:
+    def __reduce__(self) -> tuple[Callable[[Path, int], "NodeCache"], tuple[Path, int]]:
         """Go to another process without what this one uses."""
-        return NodeCache, (self.folder, self.size)
+        return shared_cache, (self.folder, self.size)
 
     def bring(
         self, store: Store, key: str, digest: FileDigest, place: Path, hold: "Hold | None" = None
@@ -71,19 +76,52 @@ class NodeCache:
             DataError: the object is gone, or has other bytes.
             Stopped: the store has no answer.
         """
-        name = digest.sha256
-        if self._is_known(name, place, hold) or self._is_linked(name, place, hold):
+        if self._is_known(digest.sha256, place, hold) or self._is_linked(digest, place, hold):
             return
-        with self._filling(name):
-            if not self._is_linked(name, place, hold):
+        with self._filling(digest.sha256):
+            if not self._is_linked(digest, place, hold):
                 self._make_room(digest.bytes)
-                object_ = self._object(name)
-                part = object_.with_name(f".{name}.{uuid.uuid4().hex}.part")
                 try:
-                    fetch(store, key, digest, part)
-                    self._take(part, digest, place, hold)
-                finally:
-                    part.unlink(missing_ok=True)
+                    self._fill(store, key, digest, place, hold)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    self._make_room(digest.bytes, anyway=True)
+                    self._fill_or_stop(store, key, digest, place, hold)
+
+    def drop(self, digest: FileDigest) -> None:
+        """Remove a file that was found to have other bytes than it is named by."""
+        object_ = self._object(digest.sha256)
+        with self._locked(fcntl.LOCK_EX):
+            if object_.exists():
+                self._remove(object_)
+            if self._pins is not None:
+                for hold in self._pins.holds:
+                    hold.places = {p: name for p, name in hold.places.items() if name != object_.name}
+
+    def _fill_or_stop(
+        self, store: Store, key: str, digest: FileDigest, place: Path, hold: "Hold | None"
+    ) -> None:
+        try:
+            self._fill(store, key, digest, place, hold)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise Stopped(
+                f"{self.folder}: the disk of the cache is full, and all that is in it is in use; it"
+                f" needs {digest.bytes:,} bytes more for {store.place}/{key}. Free some, and run again"
+            ) from error
+
+    def _fill(
+        self, store: Store, key: str, digest: FileDigest, place: Path, hold: "Hold | None"
+    ) -> None:
+        object_ = self._object(digest.sha256)
+        part = object_.with_name(f".{object_.name}.{uuid.uuid4().hex}.part")
+        try:
+            fetch(store, key, digest, part)
+            self._take(part, digest, place, hold)
+        finally:
+            part.unlink(missing_ok=True)
 
     def add(self, file: Path, digest: FileDigest, place: Path) -> None:
         """Take in a file that this process has written; it is moved to the place.
@@ -93,9 +131,6 @@ class NodeCache:
             digest: of its bytes.
             place: of the link.
         """
-        if self._is_linked(digest.sha256, place, None):
-            file.unlink()
-            return
         self._make_room(digest.bytes)
         self._take(file, digest, place, None)
 
@@ -121,8 +156,13 @@ class NodeCache:
 
     def let_go(self, hold: "Hold") -> None:
         """Keep the files of a hold no longer."""
-        with self._locked(fcntl.LOCK_EX):
-            self._own_pins().remove(hold)
+        self._ended.append(hold)
+        with contextlib.suppress(OSError), self._locked(fcntl.LOCK_EX):  # which forgets it
+            pass
+
+    def let_go_later(self, hold: "Hold") -> None:
+        """Keep the files of a hold no longer, once somebody takes the lock; takes none itself."""
+        self._ended.append(hold)
 
     def _is_known(self, name: str, place: Path, hold: "Hold | None") -> bool:
         """Say whether a place was seen to be a link in the same hold: what is in use stays."""
@@ -132,14 +172,18 @@ class NodeCache:
         own = pins.current if hold is None else hold
         return own is not pins.first and own.places.get(place) == name
 
-    def _is_linked(self, name: str, place: Path, hold: "Hold | None") -> bool:
+    def _is_linked(self, digest: FileDigest, place: Path, hold: "Hold | None") -> bool:
         """Say whether a file is here; then it is kept, and the place is a link to it."""
+        name = digest.sha256
         object_ = self._object(name)
         with self._locked(fcntl.LOCK_EX):
             self._pin(name, hold)
             try:
                 os.utime(object_)
             except FileNotFoundError:
+                return False
+            if object_.stat().st_size != digest.bytes:  # as a power cut may leave it
+                self._remove(object_)
                 return False
             self._link(object_, place)
             self._note(name, place, hold)
@@ -168,15 +212,21 @@ class NodeCache:
         beside.hardlink_to(object_)
         os.replace(beside, place)  # noqa: PTH105  # rename(2), said plainly
 
-    def _make_room(self, wanted: int) -> None:
-        """Remove files that nobody uses, the one used longest ago first, until some bytes fit."""
-        if self._used() + wanted <= self.size:
+    def _make_room(self, wanted: int, *, anyway: bool = False) -> None:
+        """Remove files that nobody uses, the one used longest ago first, until some bytes fit.
+
+        Args:
+            wanted: bytes.
+            anyway: whether so many go even if the cache is not full, because the disk is.
+        """
+        if self._used() + wanted <= self.size and not anyway:
             return
         room = self.size - self.size // _SPARE  # so that not every file looks for room again
         with self._locked(fcntl.LOCK_EX):
             objects = [path for path in files_below(self.folder / _OBJECTS) if "." not in path.name]
             known = [(one.stat(), one) for one in objects]
             used = sum(stat.st_size for stat, _ in known)
+            room = min(room, used) if anyway else room
             kept = self._kept()
             for stat, object_ in sorted(known, key=lambda one: (one[0].st_mtime_ns, one[1].name)):
                 if used + wanted <= room:
@@ -244,7 +294,19 @@ class NodeCache:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / _LOCK).open("a") as lock:
             fcntl.flock(lock, how)
-            yield
+            try:
+                self._drain()
+                yield
+            finally:  # a process forked meanwhile has the lock too, unless it is given back
+                fcntl.flock(lock, fcntl.LOCK_UN)
+
+    def _drain(self) -> None:
+        """Forget the holds that ended while nobody could take the lock."""
+        while self._ended:
+            hold = self._ended.popleft()
+            if self._pins is not None and self._pins.process == os.getpid():
+                with contextlib.suppress(OSError):  # a full disk: they stay a while
+                    self._pins.remove(hold)
 
     @contextlib.contextmanager
     def _filling(self, name: str) -> Iterator[None]:
@@ -253,10 +315,13 @@ class NodeCache:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for part in entries(folder):
-                if part.suffix == ".part":
-                    part.unlink(missing_ok=True)
-            yield
+            try:
+                for part in entries(folder):
+                    if part.suffix == ".part":
+                        part.unlink(missing_ok=True)
+                yield
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 @dataclass(eq=False)
@@ -273,6 +338,11 @@ class Hold:
         """Use nothing of it any more; in a process that was forked from its own, do nothing."""
         if self.process == os.getpid():
             self.cache.let_go(self)
+
+    def end(self) -> None:
+        """Do so as a finalizer, which may run at any moment."""
+        if self.process == os.getpid():
+            self.cache.let_go_later(self)
 
 
 @dataclass(eq=False)
@@ -338,4 +408,10 @@ def node_cache(folder: str = "", size: int | None = None) -> NodeCache:
     said = os.environ.get(BYTES) or str(DEFAULT_BYTES)
     if size is None and not said.isdecimal():
         raise ConfigError(f"{BYTES} = {said}: must be a number of bytes, such as {DEFAULT_BYTES}")
-    return NodeCache(place, int(said) if size is None else size)
+    return shared_cache(place, int(said) if size is None else size)
+
+
+@cache
+def shared_cache(folder: Path, size: int) -> NodeCache:
+    """Return the cache in a folder: one value in a process, so that what one task uses, all know."""
+    return NodeCache(folder, size)

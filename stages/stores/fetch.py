@@ -13,7 +13,7 @@ from pathlib import Path
 import xxhash
 
 from stages.errors import DataError
-from stages.store.digests import FileDigest, xxh3_file
+from stages.store.digests import FileDigest, sync_path, xxh3_file
 from stages.stores.store import Store
 
 _RANGE = 16 << 20
@@ -57,7 +57,9 @@ def fetch(store: Store, key: str, digest: FileDigest, place: Path) -> None:
                 f"{store.place}/{key}: committed with {digest.bytes:,} bytes and the XXH3 {digest.xxh3},"
                 f" found {size:,} and {xxh3.hexdigest()}"
             )
+        sync_path(part)
         os.replace(part, place)  # noqa: PTH105  # rename(2), said plainly
+        sync_path(place.parent)
     finally:
         part.unlink(missing_ok=True)
 

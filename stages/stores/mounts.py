@@ -4,12 +4,14 @@ A run in a store has a tree on each machine that works on it: a folder with the 
 a file of a run asks `here` for it first. In a run that lies in a folder, that is the path itself.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stages.store.digests import FileDigest
+from stages.errors import DataError
+from stages.store.digests import FileDigest, xxh3_file
 from stages.store.folders import files_below
 from stages.stores.cache import Hold, NodeCache
 from stages.stores.store import Store
@@ -23,6 +25,26 @@ class StoredFiles:
     """Of the tree."""
     store: Store
     cache: NodeCache
+
+    def bring_sound(self, folder: Path, files: Mapping[str, FileDigest], *, check: bool) -> Hold:
+        """Bring files of a folder, and hash what the cache has of them if asked.
+
+        Args:
+            folder: in the tree.
+            files: by name.
+            check: whether to hash them; what was changed in the cache is brought again.
+        """
+        wanted = files_at(self, folder, files)
+        hold = self.bring_files(wanted)
+        changed = {
+            key: digest
+            for key, digest in (wanted.items() if check else ())
+            if xxh3_file(self.root / key) != digest.xxh3
+        }
+        for key, digest in changed.items():
+            self.cache.drop(digest)
+            self.cache.bring(self.store, key, digest, self.root / key, hold)
+        return hold
 
     def bring_files(self, files: Mapping[str, FileDigest]) -> Hold:
         """Bring files by key; they stay until what is returned is closed."""
@@ -45,6 +67,9 @@ class Mounted(Protocol):
 
     def keys_below(self, key: str) -> Iterable[str]:
         """Return the keys of all committed files of a folder."""
+
+    def bring_again(self, key: str) -> None:
+        """Bring a file from the store, whatever the cache has."""
 
     def bring(self, key: str) -> None:
         """Bring a file, or all files of a folder; what is not committed is left alone."""
@@ -91,6 +116,20 @@ def here(path: Path) -> Path:
     if found is not None and found[0] != path:
         found[1].bring(path.relative_to(found[0]).as_posix())
     return path
+
+
+def again(path: Path) -> bool:
+    """Bring a file of a run in a store anew, as it is there; say whether that was done.
+
+    Raises:
+        Stopped: the store has no answer.
+    """
+    found = mounted_at(path)
+    if found is None:
+        return False
+    with contextlib.suppress(DataError):  # gone, or changed: then it is absent here
+        found[1].bring_again(path.relative_to(found[0]).as_posix())
+    return True
 
 
 def files_of(folder: Path) -> Iterator[Path]:

@@ -11,6 +11,7 @@ process asks a helper that was begun anew, and which ends with it.
 import atexit
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -84,11 +85,16 @@ class ObjectStore:
     def _asked(self) -> "Bucket | _ByHelper":
         """What does a request: this process's client, or its helper."""
         process = os.getpid()
-        if self._clients and process not in self._clients:
+        if _USED and process not in _USED:  # forked from a process that has a client
             return _ByHelper(self)
-        if not self._clients:
+        if process not in self._clients:
+            _USED.add(process)
             self._clients[process] = client_of(self.url, self._endpoint)
         return Bucket(self.url, self._clients[process])
+
+
+_USED: set[int] = set()
+"""The process that asked first, if any has: its children, forked, have this too."""
 
 
 class _ByHelper:
@@ -162,12 +168,22 @@ class _Helper:
                 self._child.stdin.flush()
                 answer: object = pickle.load(self._child.stdout)  # noqa: S301  # of our own process
             except (OSError, EOFError) as error:
+                self.kill()
                 raise Stopped(
                     f"{store.place}: the process that reads it for this one has ended"
                 ) from error
+            except BaseException:  # a signal: the answer on its way must not be the next one's
+                self.kill()
+                raise
         if isinstance(answer, ShardmillError):
             raise answer
         return answer
+
+    def kill(self) -> None:
+        """End the helper at once; the next request begins another one."""
+        self._child.kill()
+        self._child.wait()
+        _HELPERS.clear()
 
     def end(self) -> None:
         """Let the helper go."""
@@ -188,6 +204,7 @@ def _helper() -> _Helper:
 
 def serve() -> None:
     """Do requests until there are no more: the work of the helper."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks says what it means
     stores: dict[str, ObjectStore] = {}
     while True:
         try:

@@ -12,6 +12,7 @@ import time
 import uuid
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from tests.made_once import MadeOnce
 from tests.material.store_server import BUCKET, StoreServer
 from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
 
-pytest.importorskip("obstore")
+obstore = pytest.importorskip("obstore")
 
 
 RUN = tiny_run(sources=[{"name": "s", "paths": ["corpus/*.jsonl"], "language": {"column": "lang"}}])
@@ -126,6 +127,52 @@ def test_an_object_that_went_or_changed_is_named_and_made_anew(
     _require_same(artifacts_of_store(store), in_folder)
 
 
+def test_verify_on_another_machine_names_what_is_gone(store: ObjectStore) -> None:
+    api.run(RUN, _url(store), workers=0)
+    gone = "dedup/removed.parquet"
+    store.delete([gone])
+    shutil.rmtree(os.environ["SHARDMILL_CACHE"])
+    report = api.verify(_url(store), workers=0)
+    assert not report["passed"]
+    assert gone in str(report["audit"])
+
+
+def test_a_stray_of_any_name_stops_no_run(store: ObjectStore, in_folder: dict[str, str]) -> None:
+    api.run(RUN, _url(store), workers=0, until="dedup")
+    odd, plain = "datasets/my notes (1).txt", "datasets/left.npy"
+    for key in (odd, plain):
+        obstore.put(_client(store), f"{store.url.prefix}/{key}", b"left")
+    assert api.run(RUN, _url(store), workers=0)["passed"]
+    keys = {one.key for one in store.list("datasets")}
+    assert odd in keys
+    assert plain not in keys
+    obstore.delete(_client(store), f"{store.url.prefix}/{odd}")
+    _require_same(artifacts_of_store(store), in_folder)
+
+
+def test_a_renewal_whose_answer_was_lost_is_its_own(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = lease.Lease(store, "own", "here", 1, period=0.3)
+    own.take(least=1, tell=print)
+    replace, lost = ObjectStore.replace, []
+
+    def answerless(self: ObjectStore, key: str, data: bytes, tag: str) -> str | None:
+        done = replace(self, key, data, tag)
+        if not lost:
+            lost.append(done)
+            raise Stopped("no answer")
+        return done
+
+    monkeypatch.setattr(ObjectStore, "replace", answerless)
+    end = time.monotonic() + 10
+    while len(lost) < 1 or own._beat < 4:  # noqa: SLF001  # it goes on to beat
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    own.require()
+    own.give_back()
+
+
 def test_a_run_that_is_held_is_not_taken(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "PERIOD", 1.0)
     api.run(RUN, _url(store), workers=0, until="scan")
@@ -220,6 +267,11 @@ def test_another_run_may_lie_in_a_store(store: ObjectStore, tmp_path: Path, corp
     del found["run.json"], wanted["run.json"]
     _require_same(found, wanted)
     assert _url(store) in (tmp_path / "stored" / "run.json").read_text(encoding="utf-8")
+
+
+def _client(store: ObjectStore) -> Any:
+    """Return the client of the store, for names that no key may have."""
+    return store._asked.client  # type: ignore[union-attr]  # noqa: SLF001
 
 
 def _require_same(found: dict[str, str], wanted: dict[str, str]) -> None:

@@ -1,5 +1,8 @@
 """The cache of a node: whole files by digest, within a bound, and nothing goes that is in use."""
 
+import fcntl
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -10,6 +13,7 @@ import pytest
 from stages.errors import ConfigError, DataError
 from stages.store.digests import FileDigest, digest_file
 from stages.stores.cache import NodeCache, node_cache
+from stages.stores.mounts import StoredFiles
 from stages.stores.store import FoundObject, Listed
 
 SIZE = 1_000
@@ -200,6 +204,50 @@ def test_what_a_killed_process_left_half_filled_goes(store: FewObjects, tmp_path
     _bring(cache, store, "a/1", tmp_path)
     assert not list(folder.glob("*.part"))
     assert not list(folder.glob(".*.part"))
+
+
+def test_what_was_changed_in_the_cache_is_brought_again(store: FewObjects, tmp_path: Path) -> None:
+    cache = NodeCache(tmp_path / "cache", SIZE)
+    place = _bring(cache, store, "a/1", tmp_path)
+    place.write_bytes(b"short")
+    assert _bring(NodeCache(cache.folder, SIZE), store, "a/1", tmp_path).read_bytes() == bytes([1]) * 100
+    place.write_bytes(bytes(100))  # of the same length, as a power cut may leave it
+    files = StoredFiles(cache.folder / "trees" / "run", store, NodeCache(cache.folder, SIZE))
+    digests = {"1": _digest(store, "a/1", tmp_path)}
+    files.bring_sound(files.root / "a", digests, check=True).close()
+    assert place.read_bytes() == bytes([1]) * 100
+
+
+def test_a_process_that_is_forked_while_the_cache_is_at_work_keeps_no_lock(
+    store: FewObjects, tmp_path: Path
+) -> None:
+    cache = NodeCache(tmp_path / "cache", SIZE)
+    with cache._locked(fcntl.LOCK_EX), cache._filling("ab"):  # noqa: SLF001  # what a download holds
+        child = os.fork()
+        if not child:
+            signal.pause()
+    try:
+        for name in (cache.folder / "lock", cache.folder / "objects" / "ab" / ".lock"):
+            with name.open("a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert _bring(cache, store, "a/1", tmp_path).exists()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_hold_that_ends_where_the_lock_is_taken_waits_for_nobody(
+    store: FewObjects, tmp_path: Path
+) -> None:
+    cache = NodeCache(tmp_path / "cache", 320)
+    hold = cache.hold()
+    cache.bring(store, "a/0", _digest(store, "a/0", tmp_path), cache.folder / "trees" / "x", hold)
+    with cache._locked(fcntl.LOCK_EX):  # noqa: SLF001  # as when garbage is collected inside
+        hold.end()
+    for number in range(1, 9):
+        with cache.using():
+            _bring(cache, store, f"a/{number}", tmp_path)
+    assert not (cache.folder / "trees" / "x").exists()
 
 
 def test_the_folder_and_the_size_are_those_of_the_environment(

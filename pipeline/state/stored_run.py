@@ -8,13 +8,9 @@ its own key. One lease holds them all.
 """
 
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
-import shutil
 import socket
-import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -31,11 +27,11 @@ from pipeline.state.progress_files import Teller, bring_progress
 from pipeline.state.put_tables import PutTables
 from pipeline.state.stored_commits import StoredCommits, TreeCommits, mirror
 from pipeline.state.tree import CommittedFiles, Tree, TreeStorage
+from pipeline.state.tree_folders import TREES, lock_tree, passing_folder, tree_of
 from pipeline.state.worker_place import Known, OtherRunPlace, TreePlace
 from pipeline.system.printable import as_known, name_folder
-from stages.errors import ShardmillError, Stopped
+from stages.errors import ShardmillError
 from stages.store.drawn import DRAWN_NAME
-from stages.store.folders import entries
 from stages.store.generations import GENERATIONS, generation_name
 from stages.store.manifest import MANIFEST_NAME
 from stages.stores.cache import NodeCache
@@ -44,8 +40,6 @@ from stages.stores.store import Store
 
 WAY_OUT = "restore the log from a version of the bucket, or run into another place"
 _MANIFESTS = (f"/{MANIFEST_NAME}", f"/{DRAWN_NAME}")
-TREES = "trees"
-_READING = "reading-"
 _RUNS: dict[str, "StoredRun"] = {}
 """Open in this process, by the path of the tree."""
 
@@ -261,7 +255,7 @@ def read_run(store: Store, cache: NodeCache) -> Iterator[StoredRun]:
         store: where the run is.
         cache: of this machine.
     """
-    with _passing_folder(cache.folder.resolve() / TREES) as folder:
+    with passing_folder(cache.folder.resolve() / TREES) as folder:
         tree = folder / store.place.rpartition("/")[2]
         tree.mkdir()
         with _opened(StoredRun(store, tree, cache)) as run:
@@ -282,7 +276,7 @@ def working_run(store: Store, cache: NodeCache, tell: Callable[[str], None]) -> 
         Stopped: another process is at work there.
     """
     run = StoredRun(store, tree_of(store, cache), cache)
-    with _lock_tree(run.root, store.place), contextlib.ExitStack() as stack:
+    with lock_tree(run.root, store.place), contextlib.ExitStack() as stack:
         probe(store)
         before = RunLog(store, way_out=WAY_OUT).read().state
         if not before.number:
@@ -311,55 +305,3 @@ def _opened(run: StoredRun) -> Iterator[StoredRun]:
     finally:
         run.close()
         del _RUNS[str(run.root)]
-
-
-def tree_of(store: Store, cache: NodeCache) -> Path:
-    """Return where the tree of a run lies on this machine; its name is the run's."""
-    digest = hashlib.sha256(store.place.encode()).hexdigest()[:24]
-    tree = cache.folder.resolve() / TREES / digest / store.place.rpartition("/")[2]
-    tree.mkdir(parents=True, exist_ok=True)
-    return tree
-
-
-@contextlib.contextmanager
-def _passing_folder(trees: Path) -> Iterator[Path]:
-    """Yield a folder for the tree of one reader; those of readers that were killed go."""
-    trees.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        with (trees / ".lock").open("a") as making:  # nobody takes a new one for one that was left
-            fcntl.flock(making, fcntl.LOCK_EX)
-            for folder in entries(trees):
-                if not folder.name.startswith(_READING):
-                    continue
-                with contextlib.suppress(OSError), (folder / "lock").open("a") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(folder, ignore_errors=True)
-            folder = Path(tempfile.mkdtemp(prefix=_READING, dir=trees))
-            lock = stack.enter_context((folder / "lock").open("a"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            fcntl.flock(making, fcntl.LOCK_UN)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock_tree(tree: Path, place: str) -> Iterator[None]:
-    """Hold a tree on this machine.
-
-    Args:
-        tree: the folder.
-        place: the URL of its run, for messages.
-
-    Raises:
-        Stopped: another process here works on the same run.
-    """
-    with (tree.parent / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Stopped(
-                f"{place}: in use by another process of this machine; wait for it, then run again"
-            ) from error
-        yield

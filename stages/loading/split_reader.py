@@ -41,8 +41,8 @@ from stages.objectives.whole_shard import WholeShard
 from stages.seeding import shard_field
 from stages.store.drawn import DrawnManifest
 from stages.store.manifest import Manifest, Shard
-from stages.stores.cache import Hold
 from stages.stores.mounts import files_at, stored_at
+from stages.stores.pins import Hold
 
 
 def dense_segments(

@@ -17,7 +17,6 @@ import errno
 import fcntl
 import os
 import uuid
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from stages.errors import ConfigError, Stopped
 from stages.store.digests import FileDigest
 from stages.store.folders import entries, files_below
 from stages.stores.fetch import fetch
+from stages.stores.pins import Hold, Pins
 from stages.stores.store import Store
 
 _OBJECTS, _PINS, _LOCK, _USED = "objects", "pins", "lock", "used"
@@ -37,8 +37,6 @@ FOLDER, BYTES = "SHARDMILL_CACHE", "SHARDMILL_CACHE_BYTES"
 DEFAULT_BYTES = 100 << 30
 _SPARE = 16
 """A full cache is emptied by this part of its size."""
-_LAST = 64
-"""Files that are kept of those that are read outside any task."""
 
 
 @dataclass(eq=False)
@@ -52,8 +50,8 @@ class NodeCache:
 
     folder: Path
     size: int
-    _pins: "_Pins | None" = None
-    _ended: "deque[Hold]" = field(default_factory=deque)
+    _pins: Pins | None = None
+    _ended: deque[Hold] = field(default_factory=deque)
     """Holds that ended: a finalizer may run where the lock is taken already, so it takes none."""
 
     def __reduce__(self) -> tuple[Callable[[Path, int], "NodeCache"], tuple[Path, int]]:
@@ -61,7 +59,7 @@ class NodeCache:
         return shared_cache, (self.folder, self.size)
 
     def bring(
-        self, store: Store, key: str, digest: FileDigest, place: Path, hold: "Hold | None" = None
+        self, store: Store, key: str, digest: FileDigest, place: Path, hold: Hold | None = None
     ) -> None:
         """Have an object of a store at a place, which is below the cache's folder.
 
@@ -100,7 +98,7 @@ class NodeCache:
                     hold.places = {p: name for p, name in hold.places.items() if name != object_.name}
 
     def _fill_or_stop(
-        self, store: Store, key: str, digest: FileDigest, place: Path, hold: "Hold | None"
+        self, store: Store, key: str, digest: FileDigest, place: Path, hold: Hold | None
     ) -> None:
         try:
             self._fill(store, key, digest, place, hold)
@@ -112,9 +110,7 @@ class NodeCache:
                 f" needs {digest.bytes:,} bytes more for {store.place}/{key}. Free some, and run again"
             ) from error
 
-    def _fill(
-        self, store: Store, key: str, digest: FileDigest, place: Path, hold: "Hold | None"
-    ) -> None:
+    def _fill(self, store: Store, key: str, digest: FileDigest, place: Path, hold: Hold | None) -> None:
         object_ = self._object(digest.sha256)
         part = object_.with_name(f".{object_.name}.{uuid.uuid4().hex}.part")
         try:
@@ -147,24 +143,24 @@ class NodeCache:
             pins.current = before
             hold.close()
 
-    def hold(self) -> "Hold":
+    def hold(self) -> Hold:
         """Return what keeps files until it is closed."""
         hold = Hold(self)
         with self._locked(fcntl.LOCK_EX):
             self._own_pins().holds.append(hold)
         return hold
 
-    def let_go(self, hold: "Hold") -> None:
+    def let_go(self, hold: Hold) -> None:
         """Keep the files of a hold no longer."""
         self._ended.append(hold)
         with contextlib.suppress(OSError), self._locked(fcntl.LOCK_EX):  # which forgets it
             pass
 
-    def let_go_later(self, hold: "Hold") -> None:
+    def let_go_later(self, hold: Hold) -> None:
         """Keep the files of a hold no longer, once somebody takes the lock; takes none itself."""
         self._ended.append(hold)
 
-    def _is_known(self, name: str, place: Path, hold: "Hold | None") -> bool:
+    def _is_known(self, name: str, place: Path, hold: Hold | None) -> bool:
         """Say whether a place was seen to be a link in the same hold: what is in use stays."""
         pins = self._pins
         if pins is None or pins.process != os.getpid():
@@ -172,7 +168,7 @@ class NodeCache:
         own = pins.current if hold is None else hold
         return own is not pins.first and own.places.get(place) == name
 
-    def _is_linked(self, digest: FileDigest, place: Path, hold: "Hold | None") -> bool:
+    def _is_linked(self, digest: FileDigest, place: Path, hold: Hold | None) -> bool:
         """Say whether a file is here; then it is kept, and the place is a link to it."""
         name = digest.sha256
         object_ = self._object(name)
@@ -189,7 +185,7 @@ class NodeCache:
             self._note(name, place, hold)
         return True
 
-    def _take(self, file: Path, digest: FileDigest, place: Path, hold: "Hold | None") -> None:
+    def _take(self, file: Path, digest: FileDigest, place: Path, hold: Hold | None) -> None:
         """Make a file an object, and the place a link to it."""
         object_ = self._object(digest.sha256)
         object_.parent.mkdir(parents=True, exist_ok=True)
@@ -275,18 +271,18 @@ class NodeCache:
     def _object(self, name: str) -> Path:
         return self.folder / _OBJECTS / name[:2] / name
 
-    def _pin(self, name: str, hold: "Hold | None") -> None:
+    def _pin(self, name: str, hold: Hold | None) -> None:
         pins = self._own_pins()
         pins.add(name, pins.current if hold is None else hold)
 
-    def _note(self, name: str, place: Path, hold: "Hold | None") -> None:
+    def _note(self, name: str, place: Path, hold: Hold | None) -> None:
         own = self._own_pins().current if hold is None else hold
         own.places[place] = name
 
-    def _own_pins(self) -> "_Pins":
+    def _own_pins(self) -> Pins:
         """Return what this process uses; the cache's lock is held, so nobody takes a new one for old."""
         if self._pins is None or self._pins.process != os.getpid():
-            self._pins = _Pins(self.folder / _PINS, Hold(self))
+            self._pins = Pins(self.folder / _PINS, Hold(self))
         return self._pins
 
     @contextlib.contextmanager
@@ -322,75 +318,6 @@ class NodeCache:
                 yield
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)
-
-
-@dataclass(eq=False)
-class Hold:
-    """What somebody in this process uses, until it is closed."""
-
-    cache: NodeCache
-    names: list[str] = field(default_factory=list)
-    places: dict[Path, str] = field(default_factory=dict)
-    """Links that were seen, and to what."""
-    process: int = field(default_factory=os.getpid)
-
-    def close(self) -> None:
-        """Use nothing of it any more; in a process that was forked from its own, do nothing."""
-        if self.process == os.getpid():
-            self.cache.let_go(self)
-
-    def end(self) -> None:
-        """Do so as a finalizer, which may run at any moment."""
-        if self.process == os.getpid():
-            self.cache.let_go_later(self)
-
-
-@dataclass(eq=False)
-class _Pins:
-    """What this process uses, in a file that is locked for as long as the process lives."""
-
-    folder: Path
-    first: Hold
-    """Of what is read outside any task: the last files alone, since each is opened at once."""
-    process: int = field(default_factory=os.getpid)
-    holds: list[Hold] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Make the file; the cache's lock is held, so it is not taken for that of an ended process."""
-        self.holds.append(self.first)
-        self.current = self.first
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._file = (self.folder / f"{self.process}-{uuid.uuid4().hex}").open("w")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        weakref.finalize(self, self._file.close)
-
-    @property
-    def names(self) -> set[str]:
-        """All names."""
-        return {name for hold in self.holds for name in hold.names}
-
-    def add(self, name: str, hold: Hold) -> None:
-        """Note a file; the cache's lock is held."""
-        if name not in hold.names[-1:]:
-            hold.names.append(name)
-            self._file.write(f"{name}\n")
-            self._file.flush()
-        if hold is self.first and len(hold.names) > 2 * _LAST:
-            del hold.names[:-_LAST]
-            hold.places.clear()
-            self._write()
-
-    def remove(self, hold: Hold) -> None:
-        """Forget a hold; the cache's lock is held."""
-        if hold in self.holds:
-            self.holds.remove(hold)
-            self._write()
-
-    def _write(self) -> None:
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.writelines(f"{name}\n" for name in self.names)
-        self._file.flush()
 
 
 def node_cache(folder: str = "", size: int | None = None) -> NodeCache:

@@ -13,7 +13,8 @@ from typing import Protocol
 from stages.errors import DataError
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.folders import files_below
-from stages.stores.cache import Hold, NodeCache
+from stages.stores.cache import NodeCache
+from stages.stores.pins import Hold
 from stages.stores.store import Store
 
 

@@ -155,7 +155,8 @@ def test_a_renewal_whose_answer_was_lost_is_its_own(
 ) -> None:
     own = lease.Lease(store, "own", "here", 1, period=0.3)
     own.take(least=1, tell=print)
-    replace, lost = ObjectStore.replace, []
+    replace = ObjectStore.replace
+    lost: list[str | None] = []
 
     def answerless(self: ObjectStore, key: str, data: bytes, tag: str) -> str | None:
         done = replace(self, key, data, tag)

@@ -24,6 +24,7 @@ from pipeline.session.verifying import verify_session
 from pipeline.state.places import holding, holding_or_reading, reading
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.printable import as_known
 from stages.errors import ConfigError
 from stages.stores.cache import node_cache
 
@@ -95,7 +96,7 @@ def run(  # noqa: PLR0913  # one parameter an option
             with disk_faults(limited_folder(folder)):
                 file = limit_inputs(request.file, request.base, folder, limit=limit)
             request = dataclasses.replace(request, file=file)
-        return run_session(request, stream=stream, verbose=verbose)
+        return _named(run_session(request, stream=stream, verbose=verbose))
 
 
 def verify(
@@ -121,7 +122,16 @@ def verify(
     count = worker_count(workers)
     place = require_place(Path(folder), "folder")
     with holding_or_reading(place, key="folder", cache=node_cache(), tell=_teller(stream)) as own:
-        return verify_session(own, workers=count, address=address, stream=stream, full=full)
+        report = verify_session(own, workers=count, address=address, stream=stream, full=full)
+        return _named(report)
+
+
+def _named(report: RunReport) -> RunReport:
+    """Return a report that names the run as people know it."""
+    named = {**report, "output": as_known(str(report["output"]))}
+    if report.get("generations"):
+        named["generations"] = {name: _named(one) for name, one in report["generations"].items()}
+    return RunReport(named)
 
 
 def _teller(stream: TextIO | None) -> Callable[[str], None]:

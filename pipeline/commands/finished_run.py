@@ -42,9 +42,10 @@ class FinishedRun:
         folder = opened_for(self, folder, key="folder")
         self.folder = folder
         """Of the run; of a run in a store, its tree on this machine."""
-        place = folder / "report" / "report.json"
+        file = folder / "report" / "report.json"
+        place = as_known(str(file))
         try:
-            content = json.loads(place.read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"))
             if any("verdict" not in one for one in content["verify"].values()):
                 raise ConfigError(
                     f"{place}: an earlier version of Shardmill wrote it; `shardmill verify {folder}`"

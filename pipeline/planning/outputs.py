@@ -41,7 +41,7 @@ def require_local(path: Path, name: str) -> Path:
             way = f"write /{rest.lstrip('/')}"
         raise ConfigError(
             f"{name} {scheme}://{rest.lstrip('/')}: is a URL; outputs are local folders, or mounted"
-            f" ones: {way}"
+            f" ones, and of some commands s3://BUCKET/PREFIX (docs/how-to/stores.md): {way}"
         )
     try:
         str(path.absolute()).encode()

@@ -121,8 +121,8 @@ class Lease:
             Stopped: it was renewed.
         """
         tell(
-            f"{self.store.place}: process {seen.pid} of {seen.host} worked here and did not end in"
-            f" order; waiting {seen.period:.0f} s to see whether it still does"
+            f"{self.store.place}: process {seen.pid} of {seen.host} holds this run; waiting"
+            f" {seen.period:.0f} s to see whether it is still at work"
         )
         end = time.monotonic() + seen.period
         while time.monotonic() < end:
@@ -168,7 +168,7 @@ class Lease:
     def _read(self) -> tuple[LeaseObject, str] | None:
         """Return the lease and its tag; None if there is none."""
         found = self.store.get(LEASE)
-        if found is None:
+        if found is None or not found.data:  # a cut request may leave an empty object
             return None
         place = f"{self.store.place}/{LEASE}"
         return parse_model(LeaseObject, found.data, place, way_out=_WAY_OUT), found.tag
@@ -185,7 +185,7 @@ def require_epoch(store: Store, epoch: int) -> None:
         Stopped: another process has taken over.
     """
     found = store.get(LEASE)
-    if found is not None:
+    if found is not None and found.data:
         lease = parse_model(LeaseObject, found.data, f"{store.place}/{LEASE}", way_out=_WAY_OUT)
         if lease.epoch > epoch:
             raise in_use(store, lease)

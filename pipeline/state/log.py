@@ -182,7 +182,7 @@ class RunLog:
                 keys = [number_key(first + n) for n in range(_AHEAD if first > 1 else 2)]
                 found = list(pool.map(self.store.get, keys))
                 for number, one in enumerate(found, first):
-                    if one is None:
+                    if one is None or not one.data:  # a cut request may leave an empty object
                         return self
                     self.state.add(self._parsed(one.data, number))
 
@@ -200,7 +200,7 @@ class RunLog:
                 self.state.add(one)
                 return
             there = self.store.get(number_key(number))
-            if there is None:
+            if there is None or not there.data:
                 continue
             other = self._parsed(there.data, number)
             self.state.add(other)

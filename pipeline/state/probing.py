@@ -76,7 +76,7 @@ def require_nothing_else(store: Store) -> None:
     if others:
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
         raise ConfigError(
-            f"--output {store.place}: holds {others[0]!r}{more}, but no run; name a prefix below which"
+            f"{store.place}: holds {others[0]!r}{more}, but no run; name a prefix below which"
             " there is nothing"
         )
 

@@ -6,6 +6,7 @@ where nothing is there is asked again.
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ _RETRIES: "RetryConfig" = {
         "base": 2,
     },
 }
+_ENDPOINT = re.compile(r"https?://[^\s/?#@]+/?")
 _Value = TypeVar("_Value")
 
 
@@ -186,6 +188,9 @@ class Bucket:
                     raise explained(error, self._at(key)) from error
                 last = error
             found = self.get(key)
+            if found is not None and not found.data and data:
+                mode = {"e_tag": found.tag}  # a request that was cut before its first byte left this
+                continue
             if found is not None and (found[0] == data or refused):
                 return found[1] if found[0] == data else None
             if found is None and mode != "create":
@@ -247,7 +252,7 @@ class Endpoint:
     def of_environment(cls) -> "Endpoint":
         """Return what the environment of this process says."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
-        return cls(os.environ.get("AWS_ENDPOINT_URL", ""), region)
+        return cls(os.environ.get("AWS_ENDPOINT_URL", "").strip(), region)
 
 
 def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
@@ -256,6 +261,23 @@ def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
     Raises:
         ConfigError: the extra is not installed, or credentials are where only boto3 reads them.
     """
+    if endpoint.url and not _ENDPOINT.fullmatch(endpoint.url):
+        raise ConfigError(
+            f"AWS_ENDPOINT_URL = {endpoint.url!r}: must be http://HOST:PORT or https://HOST:PORT; set it"
+            " so, or unset it for the cloud's own"
+        )
+    try:
+        return _client(url, endpoint)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"{url}: no client can be made: {_first_line(str(error))}; set what it needs in the"
+            " environment"
+        ) from error
+
+
+def _client(url: StoreUrl, endpoint: Endpoint) -> "Client":
     try:
         from obstore import store  # noqa: PLC0415  # an extra
     except ModuleNotFoundError as error:
@@ -284,6 +306,11 @@ def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
         retry_config=_RETRIES,
         credential_provider=_boto3_credentials(url),
     )
+
+
+def _first_line(text: str) -> str:
+    """Return what a library says in its first line."""
+    return text.strip().splitlines()[0][:200] if text.strip() else "no reason is given"
 
 
 def _boto3_credentials(url: StoreUrl) -> "Boto3CredentialProvider | None":

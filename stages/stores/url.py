@@ -60,7 +60,8 @@ class StoreUrl:
             )
         if parts.query or parts.fragment:
             raise ConfigError(
-                f"{key}: {shown}: the URL has a query, which may hold a secret; name it without one"
+                f"{key}: {shown}: the URL has a query or a fragment, which may hold a secret; name it"
+                " without one"
             )
         prefix = parts.path.strip("/")
         if not parts.netloc or (prefix and not is_key(prefix)):

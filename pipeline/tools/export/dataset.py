@@ -35,6 +35,7 @@ from pipeline.tools.export.folder import (
     exported,
     hub_card,
     names_of,
+    read_from,
     refuse_overlap,
 )
 from pipeline.tools.export.terminal import ExportReport
@@ -111,7 +112,7 @@ def export(  # noqa: PLR0913  # one parameter an option
             "contents": list(contents(format_, sources)),
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": format_.read(sources, as_known(str(target))),
+            "read": format_.read(sources, read_from(to, target)),
             "notes": [*_notes(format_, sources, target, summary), *_left_out(run)],
         }
 

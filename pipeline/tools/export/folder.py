@@ -37,12 +37,14 @@ from pipeline.state.journal import LOCK
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.steps.run_folder import RunFolder
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.printable import as_known
 from pipeline.system.stopping import signals_stop
 from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError, ShardmillError, Stopped
 from stages.export.files import ExportFiles, WrittenFile
 from stages.export.source import ExportSource
 from stages.store.digests import sync_path
+from stages.stores.url import is_store_url
 
 SUMMARY = "export.json"
 PARTS = "parts.jsonl"
@@ -77,6 +79,11 @@ class Summary(Config):
     files: dict[str, WrittenFile]
 
 
+def read_from(to: str | Path, target: Path) -> str:
+    """Return the folder that code which reads an export names: a local one, once it is copied."""
+    return "EXPORT" if is_store_url(str(to)) else str(target)
+
+
 def names_of(given: Sequence[str]) -> tuple[str, ...]:
     """Return names, of which a single one may stand alone."""
     return (given,) if isinstance(given, str) else tuple(given)
@@ -95,7 +102,7 @@ def refuse_overlap(to: Path, run: Path) -> None:
         ConfigError: the target, or the folder that it is made in, holds the run or lies in it.
     """
     for place in (to, partial_of(to)):
-        if overlap(place, run):
+        if overlap(*(Path(as_known(str(one))) for one in (place, run))):
             raise ConfigError(
                 f"--to {to} overlaps with the run folder {run}: each would delete files of the other;"
                 " choose another --to"

@@ -48,6 +48,7 @@ from pipeline.tools.export.folder import (
     ExportPart,
     Identity,
     exported,
+    read_from,
     refuse_overlap,
 )
 from pipeline.tools.export.terminal import ExportReport
@@ -124,7 +125,7 @@ def export_texts(
             "contents": [_content(kept)],
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": format_.read(as_known(str(target))),
+            "read": format_.read(read_from(to, target)),
             "notes": list(_notes(run.path)),
         }
 

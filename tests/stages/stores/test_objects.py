@@ -173,6 +173,25 @@ def test_a_forked_process_asks_a_helper_and_never_hangs(store: ObjectStore, tmp_
     assert store.get("b") is not None
 
 
+def test_what_a_cut_request_left_is_written_over(store: ObjectStore, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    store.put("a", tmp_path / "empty")
+    tag = store.put_new("a", b"mine")
+    assert store.get("a") == FoundObject(b"mine", str(tag))
+    assert store.put_new("a", b"other") is None
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["127.0.0.1:9", "ftp://a", "http://", "http://a b:1", "http://u@a:1"]
+)
+def test_an_endpoint_that_is_none_is_told(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(ConfigError, match="AWS_ENDPOINT_URL = .*: must be http://HOST:PORT"):
+        ObjectStore(store.url).get("a")
+
+
 def test_a_bucket_that_is_not_there_is_told(store: ObjectStore) -> None:
     other = ObjectStore(StoreUrl("s3", "no-such-bucket", "run"))
     with pytest.raises(ConfigError, match=r"s3://no-such-bucket/run/a: .* there is no such bucket"):

@@ -188,7 +188,7 @@ def test_an_endpoint_that_is_none_is_told(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(ConfigError, match="AWS_ENDPOINT_URL = .*: must be http://HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"AWS_ENDPOINT_URL = .*: must be http://HOST:PORT"):
         ObjectStore(store.url).get("a")
 
 

@@ -29,8 +29,6 @@ class PutTables:
     is_writable: bool
     changed: set[str] = field(default_factory=set)
     """Steps of which a new table is wanted."""
-    written: set[str] = field(default_factory=set)
-    """Keys of all that were put; tasks may name any of them until the session ends."""
     _there: dict[str, FileTable] = field(default_factory=dict)
     """By step."""
 
@@ -59,7 +57,6 @@ class PutTables:
         write_files(path, files)
         digest = digest_file(path)
         key = f"{begin}{FILES}/{step}-{digest.sha256[:16]}.parquet"
-        self.written.add(key)
         if self.is_writable:
             self.store.put(key, path)
         self.cache.add(path, digest, self.run / key)

@@ -19,6 +19,7 @@ from pathlib import Path
 from pipeline.state import lease as leases
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import DATASETS, PLAN, Commits
+from pipeline.state.file_tables import FILES
 from pipeline.state.listing import Listing, compare_listing
 from pipeline.state.log import EndEntry, LogState, RunLog, TakeEntry
 from pipeline.state.log_writer import LogWriter
@@ -195,7 +196,8 @@ class StoredRun:
                 part.writer.add(EndEntry())
                 part.writer.flush()
                 part.log.put_state()
-                self.store.delete(sorted(part.tables.written))
+                store = part.tree.store  # the tables of this session, and of those that were killed
+                store.delete([one.key for one in store.list(FILES)])
         self._work.close()
 
     def close(self) -> None:

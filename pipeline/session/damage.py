@@ -22,13 +22,13 @@ from pipeline.planning.plan import steps_before
 from pipeline.session.execution import Execution
 from pipeline.state.commit_object import COMMITS, way_out
 from pipeline.state.commits import SCAN, STEP_COMMIT, Commits
-from pipeline.state.storage import is_key
 from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import written_folders
 from pipeline.steps.verify.files import DATA_ENDINGS
 from stages.errors import DataError
 from stages.store.folders import entries, walk
+from stages.stores.store import is_key
 
 _NAMED = 3
 

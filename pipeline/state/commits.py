@@ -19,13 +19,14 @@ from pydantic import JsonValue
 
 from pipeline.state.commit_object import COMMITS, ENDING, Commit, commit_key, parse_commit, way_out
 from pipeline.state.state_files import readable
-from pipeline.state.storage import LocalStorage, is_key
+from pipeline.state.storage import LocalStorage
 from stages.config import canonical_json
 from stages.errors import DataError, FormatError
 from stages.store.digests import FileDigest
 from stages.store.drawn import DRAWN_NAME
 from stages.store.folders import entries
 from stages.store.manifest import MANIFEST_NAME
+from stages.stores.store import is_key
 
 PLAN = "run.json"
 STEP_COMMIT = "_step"

@@ -46,19 +46,22 @@ class LoggedFiles:
     def below(self, key: str) -> Mapping[str, FileDigest]:
         """Return a file of this key, or all files of this folder, by key; none if there are none."""
         if self._files is None:
-            self._files = CommittedFiles()
-            begin, number = "", 0
-            while True:
-                store = self.store.at(begin.removesuffix("/")) if begin else self.store
-                log = RunLog(store, way_out=WAY_OUT).read()
-                if not log.state.number:
-                    break
-                for units in log.state.commits.values():
-                    for entry in units.values():
-                        self._files.add({f"{begin}{k}": d for k, d in entry.commit.files.items()})
-                number += 1
-                begin = f"{GENERATIONS}/{generation_name(number)}/"
+            self._files = self._read()
         return self._files.below(key)
+
+    def _read(self) -> CommittedFiles:
+        """Return what all logs say; a store without an answer leaves nothing half read."""
+        files, begin, number = CommittedFiles(), "", 0
+        while True:
+            store = self.store.at(begin.removesuffix("/")) if begin else self.store
+            log = RunLog(store, way_out=WAY_OUT).read()
+            if not log.state.number:
+                return files
+            for units in log.state.commits.values():
+                for entry in units.values():
+                    files.add({f"{begin}{k}": d for k, d in entry.commit.files.items()})
+            number += 1
+            begin = f"{GENERATIONS}/{generation_name(number)}/"
 
 
 @dataclass

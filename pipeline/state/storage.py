@@ -20,8 +20,8 @@ from pathlib import Path
 from stages.errors import DataError
 from stages.store.digests import sync_path
 from stages.store.folders import entries, files_below
+from stages.stores.store import is_key
 
-_KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 TEMPORARY = "tmp"
 _HALF_WRITTEN = (".status.json.", ".metrics.prom.")
 """What a kill leaves of the files that tell how far a run is."""
@@ -157,11 +157,6 @@ class LocalStorage:
             folder.mkdir(exist_ok=True)
             sync_path(folder.parent)
         self._lasting.add(folder)
-
-
-def is_key(name: str) -> bool:
-    """Say whether a name is the key of an object: a POSIX path of plain names, none of them `..`."""
-    return _KEY.fullmatch(name) is not None and ".." not in name.split("/")
 
 
 def make_folder(folder: Path) -> None:

@@ -21,6 +21,7 @@ from stages.store.digests import FileDigest
 from stages.stores.bucket import PART_BYTES
 from stages.stores.cache import NodeCache
 from stages.stores.mounts import StoredFiles, here
+from stages.stores.ranges import WHOLE_BYTES
 from stages.stores.store import Store
 
 _AT_ONCE = 4
@@ -115,6 +116,13 @@ class Tree:
                 if not self.tolerant:
                     raise
                 (self.root / one).unlink(missing_ok=True)
+
+    def brings_whole(self, key: str) -> bool:
+        """Say whether a file is brought whole where only some rows of it are asked for."""
+        digest = self.files.below(key).get(key)
+        if digest is None or self.tolerant:
+            return True
+        return digest.bytes <= WHOLE_BYTES or self.cache.has(digest)
 
     def bring_again(self, key: str) -> None:
         """Bring a file from the store, whatever the cache has."""

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from stages.errors import FormatError, is_of_the_system
 
 U16_IDS = 1 << 16
-_HEADER_BYTES = 128
+HEADER_BYTES = 128
+"""Of the header of an array of one or two dimensions, as this module writes it."""
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(..)\{'descr': '([<|][bfiu]\d)', 'fortran_order': False,"
     rb" 'shape': \(([\d, ]*)\), \} *\n",
@@ -158,7 +159,7 @@ def _open_plain(path: Path) -> NDArray[np.generic] | None:
     """
     try:
         with path.open("rb") as file:
-            found = _HEADER.match(file.read(_HEADER_BYTES))
+            found = _HEADER.match(file.read(HEADER_BYTES))
             if found is None or found.end() != 10 + int.from_bytes(found[1], "little"):
                 return None
             dtype = np.dtype(found[2].decode())

@@ -87,6 +87,10 @@ class NodeCache:
                     self._make_room(digest.bytes, anyway=True)
                     self._fill_or_stop(store, key, digest, place, hold)
 
+    def has(self, digest: FileDigest) -> bool:
+        """Say whether a file is here now."""
+        return self._object(digest.sha256).exists()
+
     def drop(self, digest: FileDigest) -> None:
         """Remove a file that was found to have other bytes than it is named by."""
         object_ = self._object(digest.sha256)

@@ -69,6 +69,9 @@ class Mounted(Protocol):
     def keys_below(self, key: str) -> Iterable[str]:
         """Return the keys of all committed files of a folder."""
 
+    def brings_whole(self, key: str) -> bool:
+        """Say whether a file is brought whole where only some rows of it are asked for."""
+
     def bring_again(self, key: str) -> None:
         """Bring a file from the store, whatever the cache has."""
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,15 @@ import pytest
 import shardmill
 from pipeline.commands import api
 from pipeline.report.report import RunReport
-from pipeline.state import lease
+from pipeline.run_file.deduplication import Dedup
+from pipeline.state import lease, tree
+from pipeline.steps.dedup import method
 from stages.errors import ConfigError, DataError, Stopped, VerificationError
+from stages.stores import ranges
+from stages.stores.cache import NodeCache
 from stages.stores.objects import ObjectStore
+from stages.stores.ranges import ArrayRows
+from stages.stores.store import Store
 from stages.stores.url import StoreUrl
 from tests.laws.tiny_run import tiny_run, write_tiny_corpus
 from tests.made_once import MadeOnce
@@ -33,6 +40,8 @@ obstore = pytest.importorskip("obstore")
 
 
 RUN = tiny_run(sources=[{"name": "s", "paths": ["corpus/*.jsonl"], "language": {"column": "lang"}}])
+CUTTING = {"containment": {}, "substrings": {"min_bytes": 60}}
+"""Deduplication by all that reads partitions."""
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +95,28 @@ def test_a_run_in_a_store_has_the_bytes_of_one_in_a_folder(
     wanted = shardmill.open_dataset("out/datasets/mlm")
     for name, column in wanted.batch(range(len(wanted))).items():
         assert np.array_equal(rows.batch(range(len(rows)))[name], column), name
+
+
+def test_partitions_read_rows_of_large_files(
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: set[str] = set()
+
+    def fetch_rows(store: Store, folder: Path, begin: str, wanted: Sequence[ArrayRows]) -> object:
+        read.update(one.key for one in wanted)
+        return fetched(store, folder, begin, wanted)
+
+    fetched = ranges.fetch_rows
+    monkeypatch.setattr(ranges, "fetch_rows", fetch_rows)
+    monkeypatch.setattr(NodeCache, "has", lambda *_: False)
+    monkeypatch.setattr(tree, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(method, "num_partitions", lambda *_, **__: 3)
+    file = RUN.model_copy(update={"dedup": Dedup.model_validate(CUTTING)})
+    for place in (str(tmp_path / "out"), _url(store)):
+        api.run(file, place, workers=0, until="cut")
+    _require_same(artifacts_of_store(store), artifacts_of_folder(tmp_path / "out"))
+    for folder in ("dedup/digests", "dedup/keys", "dedup/contained/keys", "cut/spans/windows"):
+        assert any(key.startswith(folder) for key in read), (folder, read)
 
 
 def test_workers_put_what_they_make_themselves(

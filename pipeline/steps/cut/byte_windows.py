@@ -25,10 +25,11 @@ from pipeline.steps.cut.spans import (
     SpansAt,
     SpansRecord,
     kept_texts,
-    partition_blocks,
     placed_between,
     repeats_key,
+    span_blocks,
     spans_key,
+    spans_of_groups,
     write_spans,
 )
 from pipeline.steps.dedup.unit_groups import UnitGroup
@@ -118,13 +119,14 @@ def _shared_key(partition: int) -> str:
 
 def write_shared(workspace: Workspace, work: SpanPartition) -> SharedRecord:
     """Write the stretches of a partition whose minimizer is that of another one, too."""
+    parts = spans_of_groups(workspace, work)
 
     def keys() -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
-        return ((block.keys, block.places.view(np.int64)) for block in partition_blocks(workspace, work))
+        return ((block.keys, block.places.view(np.int64)) for block in span_blocks(parts))
 
     shared, windows = shared_keys(keys()), 0
     with array_writer(workspace.create(_shared_key(work.number)), dtype="<u8", shape=(2,)) as append:
-        for block in partition_blocks(workspace, work):
+        for block in span_blocks(parts):
             chosen = shared.find(block.keys) >= 0
             counts = block.checks[chosen].astype(np.uint64)
             append(np.column_stack([block.places[chosen], counts]))

@@ -3,7 +3,7 @@
     cut/spans/METHOD/GROUP/keys.npy   (S,) uint64, partition after partition, in each by place
     cut/spans/METHOD/GROUP/checks.npy  (S,) uint32
     cut/spans/METHOD/GROUP/places.npy  (S,) uint64, the group's first document being 0
-    cut/spans/METHOD/GROUP/ptr.npy    (P + 1,) int64, where each partition begins
+    cut/spans/METHOD/GROUP/ptr.npy    (P + 1,) int64, where each partition begins; sums.npy, of its spans
 
 Texts are read once, and their spans lie in a scratch folder until all partitions are counted.
 
@@ -25,8 +25,7 @@ Those of earlier runs are counted and may be first places; they are not listed.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +36,12 @@ from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.table import method_of
 from pipeline.steps.dedup.unit_groups import UnitGroup, unit_groups
 from pipeline.steps.earlier_runs import EarlierRun, numbered
+from pipeline.steps.partitions import (
+    RowKind,
+    partition_bounds,
+    read_partition,
+    write_partitions,
+)
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.selection import CUT_NAME, as_kept_by, is_cut
 from pipeline.steps.units import Unit, kept_mask, row_groups
@@ -44,7 +49,7 @@ from stages.columns import utf8_of
 from stages.dedup.bloom_filter import add_keys, filter_cells, may_hold
 from stages.dedup.repeats import GONE, SpanBlock, documents_of, find_repeats, places_of
 from stages.kernels import lean_kernel
-from stages.store.arrays import array_writer, open_array, write_array
+from stages.store.arrays import array_writer, open_array
 from stages.store.mapped import mapped_npy
 
 PARTITION_SPANS = 1 << 21
@@ -58,6 +63,7 @@ SpansAt = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]
 """Keys, checks and ordinals of the spans of a document: their numbers, or of bytes where they begin."""
 _FILES = {"keys": "<u8", "checks": "<u4", "places": "<u8"}
 """The arrays of a group, with their types."""
+_SPANS = {name: RowKind(kind) for name, kind in _FILES.items()}
 
 
 @dataclass(frozen=True)
@@ -198,12 +204,12 @@ def write_spans(
                     append_checks(checks)
                     append_places(place + ordinals.astype(np.uint64))
         ptr = np.concatenate([[0], np.cumsum(counts)])
-        write_array(folder / "ptr.npy", ptr)
         count, ends = int(ptr[-1]), ptr[:-1].copy()
         filled = tuple(mapped_npy(folder / f"{n}.npy", kind, (count,)) for n, kind in _FILES.items())
         gathered: list[Any] = [open_array(scratch / name, dtype=kind) for name, kind in _FILES.items()]
         for start in range(0, count, _BLOCK):
             _put(tuple(np.array(column[start : start + _BLOCK]) for column in gathered), ends, filled)
+        write_partitions(folder, _SPANS, ptr)
     return SpansRecord(spans=count)
 
 
@@ -256,42 +262,49 @@ def write_repeats(workspace: Workspace, work: SpanPartition) -> RepeatsRecord:
     """Write the places of spans of a partition that stand more than once, each with the first place."""
     method = method_of(work.dedup, work.method)
     min_documents = method.min_documents(method.config(work.dedup))
-    room = min(PARTITION_SPANS, sum(high - low for *_, low, high in _ranges(workspace, work)))
+    parts = spans_of_groups(workspace, work)
+    room = min(PARTITION_SPANS, sum(len(part.keys) for part in parts))
     count, begin = 0, places_of(work.firsts[0], np.zeros(1, np.int64))
     path = workspace.create(repeats_key(work.method, work.number))
     with array_writer(path, dtype="<u8", shape=(2,)) as append:
-        for found in find_repeats(
-            lambda: partition_blocks(workspace, work), min_documents=min_documents, room=room
-        ):
+        for found in find_repeats(lambda: span_blocks(parts), min_documents=min_documents, room=room):
             own = found[(found[:, 0] >= begin) & (found[:, 0] < GONE)]
             append(own)
             count += len(own)
     return RepeatsRecord(repeats=count)
 
 
-def partition_blocks(workspace: Workspace, work: SpanPartition) -> Iterator[SpanBlock]:
-    """Yield the spans of a partition, those of earlier runs first."""
-    for first, folder, low, high in _ranges(workspace, work):
-        keys, checks, places = (_opened(folder / f"{name}.npy") for name in _FILES)
-        for start in range(low, high, _BLOCK):
-            part = slice(start, min(start + _BLOCK, high))
-            own = places[part] + places_of(first, np.zeros(1, np.int64))
-            yield SpanBlock(np.array(keys[part]), np.array(checks[part]), own, documents_of(own))
+class SpansOfGroup(NamedTuple):
+    """The spans of a group in one partition."""
+
+    begin: NDArray[np.uint64]
+    """(1,) the place of its first document."""
+    keys: NDArray[np.uint64]
+    checks: NDArray[np.uint32]
+    places: NDArray[np.uint64]
 
 
-def _ranges(workspace: Workspace, work: SpanPartition) -> Iterator[tuple[int, Path, int, int]]:
-    """Yield of each group its first document, the folder of its spans, and where the partition lies."""
-    runs = [(first, group, True) for group, first in enumerate(work.earlier)]
-    runs += [(first, group, False) for group, first in enumerate(work.firsts)]
-    for first, group, earlier in runs:
-        folder = workspace.path(spans_key(work.spans, group, earlier=earlier))
-        low, high = _opened(folder / "ptr.npy")[work.number : work.number + 2]
-        yield first, folder, int(low), int(high)
+def spans_of_groups(workspace: Workspace, work: SpanPartition) -> list[SpansOfGroup]:
+    """Return the spans of a partition by group, those of earlier runs first."""
+    firsts = [*work.earlier, *work.firsts]
+    folders = [spans_key(work.spans, group, earlier=True) for group in range(len(work.earlier))]
+    folders += [spans_key(work.spans, group) for group in range(len(work.firsts))]
+    at = work.number
+    rows = partition_bounds(workspace, folders, at)
+    found: Any = read_partition(workspace, rows, _SPANS, (at,))
+    begins = [places_of(first, np.zeros(1, np.int64)) for first in firsts]
+    return [SpansOfGroup(begin, *arrays) for begin, arrays in zip(begins, found, strict=True)]
 
 
-def _opened(path: Path) -> Any:
-    """Return a committed array, mapped; its dtype is that of the phase that wrote it."""
-    return open_array(path)
+def span_blocks(parts: Iterable[SpansOfGroup]) -> Iterator[SpanBlock]:
+    """Yield the spans of a partition, some at a time."""
+    for part in parts:
+        for start in range(0, len(part.keys), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            own = part.places[block] + part.begin
+            yield SpanBlock(
+                np.array(part.keys[block]), np.array(part.checks[block]), own, documents_of(own)
+            )
 
 
 def placed_between(files: Iterable[Any], low: int, high: int) -> NDArray[np.uint64]:

@@ -24,8 +24,15 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.edges import ranks_of
 from pipeline.steps.dedup.equal import WITHIN, compared_documents
-from pipeline.steps.dedup.method import GroupWork, PartitionWork
+from pipeline.steps.dedup.method import Corpus, GroupWork, PartitionWork
 from pipeline.steps.dedup.unit_groups import BLOCK_KEYS, by_partition
+from pipeline.steps.partitions import (
+    FolderRows,
+    RowKind,
+    open_pointers,
+    read_partition,
+    write_partitions,
+)
 from pipeline.steps.records import UnitRecord
 from stages.dedup.buckets import BucketFiller, KeyBlock, RankedBuckets, SharedKeys, shared_keys
 from stages.dedup.keys import salted
@@ -33,6 +40,8 @@ from stages.dedup.lsh import band_keys
 from stages.dedup.survivors import Ranks
 from stages.store.arrays import array_writer, open_array, write_array
 
+KEYS = {"keys": RowKind("<u8"), "documents": RowKind("<u4")}
+"""The arrays of a group that are cut into partitions."""
 KeysOfGroup = tuple[int, NDArray[np.uint64], NDArray[np.uint32]]
 """The number of the first document of a group, keys of it, (K,), and their documents, from 0."""
 
@@ -94,19 +103,49 @@ def cut_keys(workspace: Workspace, work: GroupWork) -> UnitRecord:
             append_keys(keys[order][None])
             append_documents(documents[order].astype("<u4")[None])
             pointers.append(ptr)
-    write_array(folder / "ptr.npy", np.stack(pointers))
+    write_partitions(folder, KEYS, np.stack(pointers), apart=len(documents))
     return UnitRecord()
 
 
 def find_candidates(workspace: Workspace, partition: PartitionWork) -> CandidatesRecord:
     """Find the candidates of one band among the documents whose key lies in one partition."""
-    parts = list(_parts(workspace, partition))
+    parts = _parts(workspace, partition)
     room = min(partition.corpus.keys, sum(len(keys) for _, keys, _ in parts))
     folder, most = (
         band_key(partition.part, partition.number),
         partition.corpus.settings.minhash.max_candidates,
     )
     return fill_buckets(workspace, partition, folder, parts, max_candidates=most, room=room)
+
+
+def _parts(workspace: Workspace, partition: PartitionWork) -> list[KeysOfGroup]:
+    """Return the keys of a partition of a band, of each group that has some."""
+    corpus, rows = partition.corpus, []
+    for group, first in enumerate(corpus.firsts):
+        folder = keys_key(group)
+        ptr = open_pointers(workspace, folder)
+        low, high = ptr[partition.part, partition.number : partition.number + 2].tolist()
+        begin = (
+            partition.part * int(ptr[-1, -1]) if first >= corpus.earlier else 0
+        )  # of each band as many
+        rows.append(FolderRows(folder, begin + low, begin + high))
+    return keys_of_groups(workspace, corpus, rows, (partition.part, partition.number))
+
+
+def keys_of_groups(
+    workspace: Workspace, corpus: Corpus, rows: Sequence[FolderRows], at: tuple[int, ...]
+) -> list[KeysOfGroup]:
+    """Return the keys of a partition, of each group that has some.
+
+    Args:
+        workspace: where they are.
+        corpus: that the groups are of.
+        rows: of the partition in each group's folder.
+        at: the partition, as in `read_partition`.
+    """
+    found: Any = read_partition(workspace, rows, KEYS, at)
+    parts = zip(corpus.firsts, found, strict=True)
+    return [(first, keys, documents) for first, (keys, documents) in parts if len(keys)]
 
 
 def fill_buckets(
@@ -145,27 +184,6 @@ def read_keys(workspace: Workspace, group: int) -> NDArray[np.uint64]:
     """Return the band keys of a group, mapped: (B, M), or (K,) of an earlier run."""
     keys: NDArray[np.uint64] = _open(workspace.path(keys_key(group)) / "keys.npy")
     return keys
-
-
-def _parts(workspace: Workspace, partition: PartitionWork) -> Iterator[KeysOfGroup]:
-    """Yield of each group its first document's number, its keys in the partition, and their documents.
-
-    The arrays are mapped, each once: opening files is what costs most in a very large corpus.
-    """
-    for group, first in enumerate(partition.corpus.firsts):
-        folder = workspace.path(keys_key(group))
-        ptr = _open(folder / "ptr.npy")
-        low, high = ptr[partition.part, partition.number : partition.number + 2].tolist()
-        if low == high:
-            continue
-        count = int(ptr[-1, -1])
-        shape: tuple[int, ...] = (count,)
-        begin = 0
-        if first >= partition.corpus.earlier:  # of each band as many
-            shape, begin = (len(ptr), count), partition.part * count
-        keys: Any = open_array(folder / "keys.npy", shape=shape, dtype="<u8").reshape(-1)
-        documents: Any = open_array(folder / "documents.npy", shape=shape, dtype="<u4").reshape(-1)
-        yield first, keys[begin + low : begin + high], documents[begin + low : begin + high]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Function, Phase, Phases, Workspace
-from pipeline.steps.dedup.band_keys import CandidatesRecord, KeysOfGroup, fill_buckets
+from pipeline.steps.dedup.band_keys import KEYS, CandidatesRecord, fill_buckets, keys_of_groups
 from pipeline.steps.dedup.edges import (
     BATCH_PAIRS,
     SIMILARITIES,
@@ -39,6 +39,7 @@ from pipeline.steps.dedup.hashing import (
 )
 from pipeline.steps.dedup.method import Corpus, GroupWork, Method, PartitionWork, own_groups
 from pipeline.steps.dedup.unit_groups import UnitGroup, by_partition
+from pipeline.steps.partitions import partition_bounds, write_partitions
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job, RowsOf
 from stages.columns import utf8_of
@@ -91,12 +92,16 @@ def winnow_group(workspace: Workspace, work: GroupWork) -> UnitRecord:
                 place += 1
     joined, numbers = np.concatenate(keys), np.concatenate(owners)
     order, ptr = by_partition(joined, key_partitions(corpus))
-    folder = workspace.create(f"{FOLDER}/keys/{group.name}")
+    folder = workspace.create(_keys_key(group.number))
     write_array(folder / "keys.npy", joined[order])
     write_array(folder / "documents.npy", numbers[order])
-    write_array(folder / "ptr.npy", ptr)
+    write_partitions(folder, KEYS, ptr)
     write_array(folder / "counts.npy", counts)
     return UnitRecord()
+
+
+def _keys_key(group: int) -> str:
+    return f"{FOLDER}/keys/{group:05d}"
 
 
 def partition_key(partition: int) -> str:
@@ -106,12 +111,9 @@ def partition_key(partition: int) -> str:
 
 def find_containing(workspace: Workspace, partition: PartitionWork) -> CandidatesRecord:
     """Find the documents that share selected hashes of one partition."""
-    parts: list[KeysOfGroup] = []
-    for group, first in enumerate(partition.corpus.firsts):
-        folder = workspace.path(f"{FOLDER}/keys/{group:05d}")
-        low, high = _open(folder / "ptr.npy")[partition.number : partition.number + 2].tolist()
-        keys, documents = _open(folder / "keys.npy"), _open(folder / "documents.npy")
-        parts.append((first, keys[low:high], documents[low:high]))
+    corpus, at = partition.corpus, partition.number
+    folders = [_keys_key(group) for group in range(len(corpus.firsts))]
+    parts = keys_of_groups(workspace, corpus, partition_bounds(workspace, folders, at), (at,))
     most = _config(partition.corpus).max_candidates
     return fill_buckets(
         workspace, partition, partition_key(partition.number), parts, max_candidates=most

@@ -22,6 +22,12 @@ from pipeline.steps.dedup.edges import FoundEdges, ranks_of
 from pipeline.steps.dedup.method import TEXT, Corpus, GroupWork, Method, PartitionWork
 from pipeline.steps.dedup.unit_groups import UnitGroup, by_partition, in_blocks
 from pipeline.steps.earlier_runs import BY_KEY, URL, removed_for_values
+from pipeline.steps.partitions import (
+    RowKind,
+    partition_bounds,
+    read_partition,
+    write_partitions,
+)
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.step import Job, RowsOf
 from pipeline.steps.units import Unit, digest_halves, kept_mask
@@ -31,6 +37,8 @@ from stages.dedup.lsh import partition_of
 from stages.store.arrays import array_writer, open_array, write_array
 
 WITHIN = "within"
+_DIGESTS = {"digests": RowKind("<u8", (2,)), "documents": RowKind("<u4")}
+"""The arrays of a group that are cut into partitions."""
 
 
 class ExactRecord(UnitRecord):
@@ -65,7 +73,7 @@ def cut_digests(workspace: Workspace, work: GroupWork) -> UnitRecord:
     folder = workspace.create(digests_key(work.group.number, work.part))
     write_array(folder / "digests.npy", halves[order])
     write_array(folder / "documents.npy", documents[order].astype("<u4"))
-    write_array(folder / "ptr.npy", ptr)
+    write_partitions(folder, _DIGESTS, ptr)
     return UnitRecord()
 
 
@@ -90,16 +98,15 @@ def _digests(workspace: Workspace, work: GroupWork, unit: Unit) -> DigestBlock:
 
 def find_exact(workspace: Workspace, partition: PartitionWork) -> ExactRecord:
     """Find the repeats among the documents whose digest lies in one partition of the range."""
+    firsts = partition.corpus.firsts
+    folders = [digests_key(group, partition.part) for group in range(len(firsts))]
+    at = partition.number
+    rows = partition_bounds(workspace, folders, at)
+    parts: Any = read_partition(workspace, rows, _DIGESTS, (at,))
 
     def blocks() -> Iterator[DigestBlock]:
-        def parts() -> Iterator[DigestBlock]:
-            for group, first in enumerate(partition.corpus.firsts):
-                folder = workspace.path(digests_key(group, partition.part))
-                low, high = _open(folder / "ptr.npy")[partition.number : partition.number + 2]
-                documents = _open(folder / "documents.npy")[low:high] + np.int64(first)
-                yield _open(folder / "digests.npy")[low:high], documents
-
-        return in_blocks(parts())
+        of_groups = zip(firsts, parts, strict=True)
+        return in_blocks((digests, own + np.int64(first)) for first, (digests, own) in of_groups)
 
     ranks = ranks_of(workspace, partition.corpus.ranked)
     found = stream_duplicates(blocks) if ranks.canonical else ranked_duplicates(blocks, ranks.of)

@@ -17,6 +17,7 @@ import numpy as np
 
 from pipeline.engine.tasks import Phase, Phases, Task, Workspace
 from pipeline.steps.dedup.band_keys import (
+    KEYS,
     SignedGroup,
     cut_keys,
     find_candidates,
@@ -34,10 +35,11 @@ from pipeline.steps.dedup.hashing import (
 )
 from pipeline.steps.dedup.method import Corpus, GroupWork, Method, PartitionWork, own_groups
 from pipeline.steps.dedup.unit_groups import UnitGroup, by_partition
+from pipeline.steps.partitions import write_partitions
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job, RowsOf
 from stages.dedup.bloom_filter import add_keys, empty_filter, may_hold
-from stages.store.arrays import array_writer, open_array, write_array
+from stages.store.arrays import array_writer, open_array
 
 _MARKS = "dedup/keys/marks.npy"
 
@@ -86,7 +88,7 @@ def cut_screened_keys(workspace: Workspace, work: GroupWork) -> UnitRecord:
             append_documents(documents[passed[order]].astype("<u4"))
             pointers.append(written + ptr)
             written += len(passed)
-    write_array(folder / "ptr.npy", np.stack(pointers))
+    write_partitions(folder, KEYS, np.stack(pointers))
     return UnitRecord()
 
 

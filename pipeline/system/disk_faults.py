@@ -22,6 +22,7 @@ from pathlib import Path
 from pipeline.system.limits import limit_of
 from pipeline.system.printable import show_bytes
 from stages.errors import ConfigError, DataError, ShardmillError, Stopped, lacks_temporary_folder
+from stages.stores.mounts import mounted_at
 
 _AGAIN = "run again to resume"
 PASSING = {
@@ -125,6 +126,7 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
     number, place = error.errno, _place(error)
     temporary = _fuller_temporary(folder) if number == errno.ENOSPC and place is None else None
     place = place or temporary or folder
+    mounted = None if place is None else mounted_at(place.absolute())
     what = "" if place is None else f"{place}: "
     if number is None:
         return _of_a_library(error, what)
@@ -137,6 +139,9 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
     limit = limit_of(number)
     if limit is not None:
         return Stopped(f"{what}{os.strerror(number)}: {limit}; raise the limit and {_AGAIN}")
+    if mounted is not None:  # what lies in a tree is on the disk of the cache
+        place = mounted[1].stored.cache.folder
+        what = f"{place}, the cache of {mounted[1].place}: "
     if number in PASSING:
         way = PASSING[number] if temporary is None else _OTHER_TEMPORARY
         return Stopped(f"{what}{_said(number, place)}; {way}")

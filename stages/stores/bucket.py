@@ -8,14 +8,14 @@ where nothing is there is asked again.
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from stages.errors import ConfigError, Stopped
-from stages.stores.faults import Answer, explained
+from stages.stores.faults import NO_BUCKET, Answer, explained
 from stages.stores.store import FoundObject, Listed
 from stages.stores.url import EXTRAS, StoreUrl
 
@@ -52,6 +52,8 @@ TIMEOUT = "60s"
 """Of one request."""
 ATTEMPTS = 9
 """Of one request, beside the client's own attempts."""
+PATIENCE = 120.0
+"""Seconds after which a request is not tried again: a server may take each attempt and be silent."""
 _WAITS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 9.0, 9.0)
 _RETRIES: "RetryConfig" = {
     "max_retries": 4,
@@ -123,7 +125,7 @@ class Bucket:
         def ask() -> list[Listed]:
             pages = obstore.list(self.client, prefix=below or None, chunk_size=1_000)
             return sorted(
-                Listed(one["path"][cut:], one["size"], one["e_tag"] or "")
+                Listed(one["path"][cut:], one["size"], _quoted(one["e_tag"] or ""))
                 for page in pages
                 for one in page
             )
@@ -135,8 +137,19 @@ class Bucket:
         import obstore  # noqa: PLC0415  # an extra
 
         names = [self._name(key) for key in keys]
+
+        def remove(some: Sequence[str]) -> None:
+            try:
+                obstore.delete(self.client, some)
+            except FileNotFoundError as error:  # Azure refuses all for one that is not there
+                if Answer.of(error).code in NO_BUCKET:
+                    raise
+                if len(some) > 1:
+                    for name in some:
+                        remove([name])
+
         if names:
-            self._asked("", lambda: obstore.delete(self.client, names))
+            self._asked("", lambda: remove(names))
 
     def _name(self, key: str) -> str:
         return self.url.below(key)
@@ -158,7 +171,7 @@ class Bucket:
                 )
                 return FoundObject(bytes(result.bytes())[wanted], _tag(result.meta, key))
             except FileNotFoundError as error:
-                if Answer.of(error).code == "NoSuchBucket":
+                if Answer.of(error).code in NO_BUCKET:
                     raise
                 return None
             except obstore.exceptions.BaseError as error:
@@ -172,6 +185,7 @@ class Bucket:
         """Write an object on a condition; what is in the way is read back."""
         import obstore  # noqa: PLC0415  # an extra
 
+        end = time.monotonic() + PATIENCE
         for attempt in range(ATTEMPTS):
             try:
                 return _tag(
@@ -195,9 +209,11 @@ class Bucket:
                 return found[1] if found[0] == data else None
             if found is None and mode != "create":
                 return None
+            if time.monotonic() > end:
+                break
             _wait(attempt)
         raise Stopped(
-            f"{self._at(key)}: {ATTEMPTS} times neither written nor refused; the server says:"
+            f"{self._at(key)}: {attempt + 1} times neither written nor refused; the server says:"
             f" {Answer.of(last).said}. Run again to resume"
         ) from last
 
@@ -210,11 +226,13 @@ class Bucket:
         """
         import obstore  # noqa: PLC0415  # an extra
 
+        end = time.monotonic() + PATIENCE
         for attempt in range(ATTEMPTS):
             try:
                 return ask()
             except (obstore.exceptions.BaseError, FileNotFoundError) as error:
-                if attempt + 1 == ATTEMPTS or not Answer.of(error).is_passing:
+                is_last = attempt + 1 == ATTEMPTS or time.monotonic() > end
+                if is_last or not Answer.of(error).is_passing:
                     raise explained(error, self._at(key)) from error
             _wait(attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -234,6 +252,11 @@ def _tag(result: "PutResult | ObjectMeta", key: str) -> str:
             f"{key}: the server gives objects no ETag, on which a run rests; use another server"
         )
     return str(tag)
+
+
+def _quoted(tag: str) -> str:
+    """Return a tag as answers about one object have it; listings of Azure leave the quotes out."""
+    return tag if not tag or tag.endswith('"') else f'"{tag}"'
 
 
 def _range(begin: int, end: int | None) -> "tuple[int, int] | OffsetRange":

@@ -15,6 +15,7 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _SAID = re.compile(r"<Message>([^<]{1,200})")
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"})
+NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 _REGION = frozenset(
     {
         "PermanentRedirect",
@@ -25,6 +26,10 @@ _REGION = frozenset(
 )
 _LATER = "the same command goes on once it answers"
 _HTTP = "builder error"
+_MOVED = "Received redirect without LOCATION"
+_REASON = re.compile(r'(?:message|error): "([^"]{1,200})"')
+"""In the library's account of what lies below an error: the system's own words."""
+_NOT_IMPLEMENTED = 501
 
 
 @dataclass(frozen=True)
@@ -42,16 +47,20 @@ class Answer:
         """Return what an error of the client library tells of the answer."""
         text = str(error)
         status, code, said = _STATUS.search(text), _CODE.search(text), _SAID.search(text)
+        if _MOVED in text:
+            return cls(301, "PermanentRedirect", "it names no other place")
         return cls(
             int(status[1]) if status else None,
             code[1] if code else "",
-            said[1].strip() if said else _first_line(text),
+            said[1].strip().splitlines()[0] if said else _reason(text),
         )
 
     @property
     def is_passing(self) -> bool:
         """Say whether the same request may be answered later."""
         status = self.status
+        if status == _NOT_IMPLEMENTED or self.said.startswith(_HTTP):
+            return False
         return (
             status is None
             or status >= 500  # noqa: PLR2004  # errors of the server
@@ -79,7 +88,7 @@ def explained(error: BaseException, url: str) -> ShardmillError:
         return Stopped(f"{what}; the credentials have expired: renew them, and run again to resume")
     if answer.is_passing:
         return Stopped(f"{what}; {_LATER}")
-    if answer.code != "NoSuchBucket" and answer.status in (401, 403):
+    if answer.code not in NO_BUCKET and answer.status in (401, 403):
         return NoRightError(
             f"{what}; the credentials in the environment do not allow it: set those of someone who may"
             " read, write, list and delete below this URL"
@@ -89,11 +98,11 @@ def explained(error: BaseException, url: str) -> ShardmillError:
 
 def _way_out(answer: Answer) -> str:
     """Say what a user does about a request that the server will never do."""
-    if answer.code == "NoSuchBucket":
+    if answer.code in NO_BUCKET:
         return "there is no such bucket: make it, or name another"
     if answer.code in _REGION or answer.status in (301, 307):
         return "the bucket is in another region: set AWS_REGION to its own"
-    if answer.status == 501:  # noqa: PLR2004  # not implemented
+    if answer.status == _NOT_IMPLEMENTED:
         return "the server cannot do what a run rests on: use another"
     return "the server refuses the request"
 
@@ -105,7 +114,8 @@ def _said(answer: Answer) -> str:
     return f"the server said {answer.status}{named} ({answer.said})"
 
 
-def _first_line(text: str) -> str:
-    """Return the end of the first line of a library's message: "error sending request"."""
+def _reason(text: str) -> str:
+    """Return what a library's message says of the cause: "Connection refused"."""
+    found = _REASON.findall(text)
     line = text.splitlines()[0] if text else ""
-    return line.rpartition(" - ")[2].strip()[:200] or "no message"
+    return (found[-1] if found else line.rpartition(" - ")[2]).strip()[:200] or "no message"

@@ -9,7 +9,8 @@
     reset      half of the answer, then the connection ends
     stale      a listing as it was before
 
-Which request has which fault is drawn from a seed. Faults are counted by kind and verb.
+Which request has which fault is drawn from a seed. Faults are counted by kind and verb. `Refusals` is a
+server that refuses some verbs always.
 """
 
 import contextlib
@@ -30,6 +31,11 @@ _ERRORS = {
     "conflict": (409, "OperationAborted"),
     "broken": (500, "InternalError"),
     "slow_down": (503, "SlowDown"),
+    "denied": (403, "AccessDenied"),
+    "moved": (301, "PermanentRedirect"),
+    "busy": (429, "TooManyRequests"),
+    "expired": (400, "ExpiredToken"),
+    "unable": (501, "NotImplemented"),
 }
 _WITH_BODY = ("put", "put_new", "replace", "delete")
 
@@ -83,6 +89,25 @@ class Faults:
             kind = self._random.choice([one for one in kinds if self.done[one, verb] == least])
             self.done[kind, verb] += 1
             return kind
+
+
+@dataclass
+class Refusals(Faults):
+    """A server that refuses all requests of some verbs.
+
+    Args:
+        kinds: what it answers, by verb.
+        after: requests of the verb that it does before.
+    """
+
+    kinds: dict[str, str] = field(default_factory=dict)
+    after: int = 0
+
+    def draw(self, verb: str) -> str | None:
+        """Return what the next request is answered."""
+        with self.lock:
+            self.requests[verb] += 1
+            return self.kinds.get(verb) if self.requests[verb] > self.after else None
 
 
 def verb_of(method: str, path: str, headers: Any) -> str:

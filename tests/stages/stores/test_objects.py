@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from stages.errors import ConfigError, Stopped
+from stages.errors import ConfigError, NoRightError, Stopped
 from stages.stores import bucket
 from stages.stores.bucket import PART_BYTES
 from stages.stores.objects import ObjectStore
 from stages.stores.store import FoundObject, Listed
 from stages.stores.url import StoreUrl
+from tests.material.fault_proxy import VERBS, FaultProxy, Refusals
 from tests.material.store_server import BUCKET, StoreServer
 
 pytest.importorskip("obstore")
@@ -131,7 +132,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"AWS_SECRET_ACCESS_KEY": "wrong"}, ConfigError, "403 SignatureDoesNotMatch .* credentials"),
         ({"AWS_ACCESS_KEY_ID": "nobody"}, ConfigError, "403 InvalidAccessKeyId .* credentials"),
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, Stopped, "no answer .* the same command goes on"),
+        (
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"},
+            Stopped,
+            r"no answer \(Connection refused\); the same command goes on",
+        ),
     ],
 )
 def test_what_a_server_refuses_is_told_with_the_url_and_the_way_out(
@@ -153,6 +158,45 @@ def test_what_a_server_refuses_is_told_with_the_url_and_the_way_out(
         with pytest.raises(error, match=f"^{store.place}.*{said}") as found:
             ask()
         assert not {"wrong", "nobody"} & set(str(found.value).split())
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("kind", "error", "said"),
+    [
+        ("moved", ConfigError, "301 PermanentRedirect .* another region: set AWS_REGION"),
+        ("denied", NoRightError, "403 AccessDenied .* do not allow it"),
+        ("unable", ConfigError, "501 NotImplemented .* use another"),
+        ("expired", Stopped, "400 ExpiredToken .* renew them, and run again"),
+        ("busy", Stopped, "429 TooManyRequests .* the same command goes on"),
+        ("slow_down", Stopped, "503 SlowDown .* the same command goes on"),
+    ],
+)
+def test_what_will_not_pass_is_told_from_what_may(
+    store_server: StoreServer,
+    store: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    error: type[Exception],
+    said: str,
+) -> None:
+    port = int(store_server.endpoint.rpartition(":")[2])
+    with FaultProxy(port, Refusals(0, kinds=dict.fromkeys(VERBS, kind))) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        asked = ObjectStore(store.url)
+        for ask in (
+            lambda: asked.get("a"),
+            lambda: asked.put_new("a", b"1"),
+            lambda: list(asked.list("")),
+            lambda: asked.delete(["a"]),
+        ):
+            with pytest.raises(error, match=f"^{store.place}.*{said}"):
+                ask()
+
+
+def test_tags_of_listings_are_those_of_answers() -> None:
+    tags = {"0x1D": '"0x1D"', '"a"': '"a"', 'W/"a"': 'W/"a"', "": ""}
+    assert {tag: bucket._quoted(tag) for tag in tags} == tags  # noqa: SLF001  # Azure lists none
 
 
 def test_a_forked_process_asks_a_helper_and_never_hangs(store: ObjectStore, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def _probe(store: Store, key: str) -> None:
     """
     with _right("write objects", store):
         first = store.put_new(key, b"1")
+    with _right("read objects", store):  # what is in the way is read back
         again = store.put_new(key, b"2")
     if first is None or again is not None:
         raise _lacks(store, "it creates an object that is there already (If-None-Match)")

@@ -2,10 +2,11 @@
 
     store_same.py WORK --cases objectives grown replayed --workers 0,1,2,3
 
-Each case is one of `unchanged.py`: `grown` has later generations with cuts, `replayed` a mix with replay.
-It is run in a folder without workers, and in a store with each number of workers. There the same command
-is called once more from an empty cache, as on another machine: it finds nothing to do, and no object that
-a folder has too gets another tag. `verify` passes. A trial is one case with one number of workers.
+Each case is one of `unchanged.py`: `grown` has later generations with cuts, `replayed` a mix with
+replay. It is run in a folder without workers, and in a store with each number of workers. There the same
+command is called once more from an empty cache, as on another machine: it finds nothing to do, and no
+object that a folder has too gets another tag. `verify` passes. A trial is one case with one number of
+workers.
 """
 
 import argparse
@@ -28,13 +29,12 @@ from stages.stores.url import StoreUrl
 from tests.material.store_server import BUCKET, shared_server
 from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
 
-RUN = "run run.toml --output run "
 STORED = ("objectives", "grown", "replayed")
 
 
 def calls_of(case: Case) -> list[str]:
     """Return the runs of a case, and what brings files between them."""
-    return [call for call in case.calls if call.startswith((RUN, "+ "))]
+    return [call for call in case.calls if call.startswith(("run ", "+ "))]
 
 
 def made(case: Case, folder: Path, output: str, workers: int) -> list[str]:
@@ -80,9 +80,8 @@ def try_case(case: Case, work: Path, workers: int) -> dict[str, Any]:
     again = {one.key: one.tag for one in store.list("")}
     faults += [f"{key}: made again" for key in sorted(found) if again.get(key) != tags[key]]
     faults += failed(folder, f"verify {url} --workers {workers} --quiet", workers)
-    differ = sorted(
-        key for key in found.keys() | reference.keys() if found.get(key) != reference.get(key)
-    )
+    every = sorted(found.keys() | reference.keys())
+    differ = [key for key in every if found.get(key) != reference.get(key)]
     faults += [f"{key}: differs" for key in differ]
     shutil.rmtree(folder)
     shutil.rmtree(cache)

@@ -25,7 +25,7 @@ _REGION = frozenset(
     }
 )
 _LATER = "the same command goes on once it answers"
-_HTTP = "builder error"
+_HTTP, _NO_HTTP = "builder error", "HttpNotAllowed"
 _MOVED = "Received redirect without LOCATION"
 _REASON = re.compile(r'(?:message|error): "([^"]{1,200})"')
 """In the library's account of what lies below an error: the system's own words."""
@@ -47,6 +47,8 @@ class Answer:
         """Return what an error of the client library tells of the answer."""
         text = str(error)
         status, code, said = _STATUS.search(text), _CODE.search(text), _SAID.search(text)
+        if _HTTP in text:
+            return cls(None, _NO_HTTP, "the endpoint is http://")
         if _MOVED in text:
             return cls(301, "PermanentRedirect", "it names no other place")
         return cls(
@@ -59,7 +61,7 @@ class Answer:
     def is_passing(self) -> bool:
         """Say whether the same request may be answered later."""
         status = self.status
-        if status == _NOT_IMPLEMENTED or self.said.startswith(_HTTP):
+        if status == _NOT_IMPLEMENTED or self.code == _NO_HTTP:
             return False
         return (
             status is None
@@ -79,7 +81,7 @@ def explained(error: BaseException, url: str) -> ShardmillError:
     """
     answer = Answer.of(error)
     what = f"{url}: {_said(answer)}"
-    if _HTTP in str(error):
+    if answer.code == _NO_HTTP:
         return ConfigError(
             f"{url}: the endpoint is http://, which shows everything to who listens; it is used only if"
             " AWS_ENDPOINT_URL says http:// itself"

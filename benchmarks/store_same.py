@@ -56,21 +56,28 @@ def failed(folder: Path, call: str, workers: int) -> list[str]:
 
 
 def in_folder(case: Case, work: Path) -> Path:
-    """Return the folder of a case, done there once."""
-    folder = work / "folder" / case.name
-    if not folder.exists():
-        faults = made(case, folder, "run", 0)
+    """Return the run of a case in a folder, done once; some names come from the path of the corpus."""
+    run = work / "folder" / case.name
+    if not run.exists():
+        faults = made(case, place(case, work), "run", 0)
         assert not faults, faults
-    return folder
+        run.parent.mkdir(exist_ok=True)
+        shutil.move(place(case, work) / "run", run)
+    return run
+
+
+def place(case: Case, work: Path) -> Path:
+    """Return the folder of a case's corpus."""
+    return work / "cases" / case.name
 
 
 def try_case(case: Case, work: Path, workers: int) -> dict[str, Any]:
     """Do a case in a store, and compare it."""
-    reference = artifacts_of_folder(in_folder(case, work) / "run")
+    reference = artifacts_of_folder(in_folder(case, work))
     server = shared_server(work / "server", parent=os.getpid())
     cache = work / "cache"
     os.environ.update({**server.environment, "SHARDMILL_CACHE": str(cache)})
-    folder, url = work / "store" / case.name, f"s3://{BUCKET}/{uuid.uuid4().hex}/run"
+    folder, url = place(case, work), f"s3://{BUCKET}/{uuid.uuid4().hex}/run"
     store = ObjectStore(StoreUrl.parse(url, key="url"))
     faults = made(case, folder, url, workers)
     found = artifacts_of_store(store)

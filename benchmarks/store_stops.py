@@ -1,10 +1,11 @@
 """Runs in a store whose processes are killed, frozen, or started twice: the same bytes.
 
-    store_stops.py WORK --kills 20 --freezes 20 --pairs 50 --seed 1 --json F --continue
+    store_stops.py WORK --kills 20 --freezes 20 --pairs 50 --servers 2 --seed 1 --json F --continue
 
 kill      the run's processes get signal 9 at a drawn moment
 freeze    they get SIGSTOP until another run has taken over and ended, and then go on
 pair      two runs begin at once
+server    the server gets signal 9 at a drawn moment, and is started again
 
 Every second trial is a run with --replace, which removes what other settings made. After each trial the
 same command is called until it is done, and then `verify`. The objects are those of a run in a folder.
@@ -168,6 +169,8 @@ def try_one(kind: str, work: Path, *, seed: int, number: int) -> dict[str, Any]:
         result["log"] = trial.objects() - begun
         if kind == "kill":
             _kill(process)
+        elif kind == "server":
+            result["served"] = _kill_server(process, work)
         else:
             _freeze(process, trial, result, replace=replace)
     code, result["calls"], said = trial.until_done(replace=False)
@@ -195,6 +198,15 @@ def _kill(process: "subprocess.Popen[str]") -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+def _kill_server(process: "subprocess.Popen[str]", work: Path) -> int:
+    """Kill the server, and wait for the run; return its exit code, or -1 if it ended before."""
+    found = json.loads((work / "server" / "ready.json").read_text())
+    if process.poll() is not None:
+        return -1
+    os.kill(found["process"], signal.SIGKILL)
+    return ended(process)[0]
 
 
 def _freeze(
@@ -265,11 +277,11 @@ def _check(trial: Trial, result: dict[str, Any]) -> None:
     result["epochs"] = len(set(epochs))
 
 
-def campaign(trials: Trials, *, kills: int, freezes: int, pairs: int, seed: int) -> int:
+def campaign(trials: Trials, *, kills: int, freezes: int, pairs: int, servers: int, seed: int) -> int:
     """Do all trials, and print their sums."""
     work = trials.new_folder()
     prepare(work)
-    asked = [("kill", kills), ("freeze", freezes), ("pair", pairs)]
+    asked = [("kill", kills), ("freeze", freezes), ("pair", pairs), ("server", servers)]
     sums: Counter[str] = Counter()
     wrong = []
     for kind, count in asked:
@@ -281,6 +293,7 @@ def campaign(trials: Trials, *, kills: int, freezes: int, pairs: int, seed: int)
             sums["of these named"] += one["named"]
             sums["calls"] += one["calls"]
             sums[f"frozen ended with {one.get('frozen')}"] += "frozen" in one
+            sums[f"server killed: ended with {one.get('served')}"] += "served" in one
             sums[f"codes {one.get('codes')}"] += "codes" in one
             wrong += [f"{kind} {number}: {text}" for text in one["wrong"]]
     print(
@@ -295,12 +308,12 @@ def main() -> int:
     """Do the campaign."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
-    for name, count in (("kills", 20), ("freezes", 20), ("pairs", 50)):
+    for name, count in (("kills", 20), ("freezes", 20), ("pairs", 50), ("servers", 2)):
         parser.add_argument(f"--{name}", type=int, default=count, help=f"[default: {count}]")
     parser.add_argument("--seed", type=int, default=1, help="of the moments [default: 1]")
     add_trial_options(parser)
     given = parser.parse_args()
-    chosen = {name: getattr(given, name) for name in ("kills", "freezes", "pairs", "seed")}
+    chosen = {name: getattr(given, name) for name in ("kills", "freezes", "pairs", "servers", "seed")}
     return conduct(lambda trials: campaign(trials, **chosen), given, chosen, work=given.work.resolve())
 
 

@@ -2,7 +2,8 @@
 
     python -m tests.material.store_server FOLDER PARENT     ends with the process PARENT
 
-The first test that asks for it starts it, in a process of its own that watches who runs the tests.
+The first test that asks for it starts it, in a process of its own that watches who runs the tests. A
+server that is killed is started again, with what it has on the disk.
 """
 
 import fcntl
@@ -29,6 +30,7 @@ _ALLOWED = ["Read", "Write", "List", "Tagging"]
 _PORTS = 4
 """That the server holds, each also 10,000 higher."""
 _PATIENCE = 60.0
+_CONFLICT = 409
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,14 @@ def main() -> None:
         return  # nobody waits for the server
     watched = os.pidfd_open(parent)
     first = _free_ports()
+    while _serve(folder, first, watched):
+        pass
+
+
+def _serve(folder: Path, first: int, watched: int) -> bool:
+    """Start the server and wait; say whether it ended before the parent did, as one that was killed."""
+    for state in (folder / "data").glob("m[0-9]*"):  # of an election, which one alone never wins again
+        shutil.rmtree(state)
     with subprocess.Popen(  # the server
         _command(folder, first), stdin=subprocess.DEVNULL
     ) as server:
@@ -97,7 +107,8 @@ def main() -> None:
             beside = folder / ".ready.json"
             beside.write_text(json.dumps(asdict(found)))
             beside.rename(folder / "ready.json")
-            select.select([watched], [], [])
+            ended, _, _ = select.select([watched, os.pidfd_open(server.pid)], [], [])
+            return watched not in ended
         finally:
             server.send_signal(signal.SIGKILL)
 
@@ -123,8 +134,11 @@ def _command(folder: Path, first: int) -> list[str]:
 def _make_bucket(filer: int, server: "subprocess.Popen[bytes]") -> None:
     _wait(f"http://127.0.0.1:{filer}/", server)
     request = urllib.request.Request(f"http://127.0.0.1:{filer}/buckets/{BUCKET}/", method="POST")
-    with urllib.request.urlopen(request, timeout=10):  # noqa: S310  # loopback
-        return
+    try:
+        urllib.request.urlopen(request, timeout=10).close()  # noqa: S310  # loopback
+    except urllib.error.HTTPError as error:
+        if error.code != _CONFLICT:  # it is there, after a first start
+            raise
 
 
 def _wait(url: str, server: "subprocess.Popen[bytes]") -> None:

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from trial_lines import Trials, add_trial_options, conduct
 
-from pipeline.state.lease import LEASE, LeaseObject
+from pipeline.state.lease import LEASE, Lease, LeaseObject
 from stages.config import canonical_json
 from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl
@@ -131,13 +131,13 @@ def other_things(place: Place) -> Iterator[Call]:
 
 @contextlib.contextmanager
 def held(place: Place) -> Iterator[Call]:
-    """Begin a run where another one is at work, which beats after a second."""
-    call = place.call()
-    with _program(place, call, stderr=subprocess.DEVNULL, period=6.0) as other:
-        _wait_for_lease(place)
-        call.environment = {**call.environment, "SHARDMILL_CACHE": str(place.folder / "elsewhere")}
-        yield call
-        other.kill()
+    """Begin a run where another one is at work, which renews its lease every second."""
+    with _environment(place.server.environment):
+        store = ObjectStore(StoreUrl("s3", BUCKET, place.name))
+        lease = Lease(store, "other", "elsewhere", 7, period=6.0)
+        lease.take(least=1, tell=print)
+        yield place.call()
+        lease.give_back()
 
 
 @contextlib.contextmanager
@@ -201,10 +201,9 @@ CASES: dict[str, tuple[int, Case]] = {
 
 
 @contextlib.contextmanager
-def _program(place: Place, call: Call, *, stderr: int, period: float = 60.0) -> Iterator[Any]:
+def _program(place: Place, call: Call) -> Iterator[Any]:
     code = (
         f"import sys; {call.before}\n"
-        f"from pipeline.state import lease; lease.PERIOD = {period}\n"
         "from pipeline.main import main\n"
         f"sys.argv = {['shardmill', *call.command, call.url]!r}\n"
         "main()\n"
@@ -221,7 +220,7 @@ def _program(place: Place, call: Call, *, stderr: int, period: float = 60.0) -> 
             **{name: value for name, value in call.environment.items() if value},
         },
         stdout=subprocess.DEVNULL,
-        stderr=stderr,
+        stderr=subprocess.PIPE,
         text=True,
     ) as program:
         yield program
@@ -249,7 +248,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 def try_case(place: Place, case: Case) -> dict[str, Any]:
     """Return the code and the message of a case."""
     began = time.monotonic()
-    with case(place) as call, _program(place, call, stderr=subprocess.PIPE) as program:
+    with case(place) as call, _program(place, call) as program:
         if call.during is not None:
             call.during()
         _, said = program.communicate(timeout=600)

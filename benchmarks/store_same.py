@@ -56,7 +56,7 @@ def failed(folder: Path, call: str, workers: int) -> list[str]:
 
 
 def in_folder(case: Case, work: Path) -> Path:
-    """Return the run of a case in a folder, done once; some names come from the path of the corpus."""
+    """Return the run of a case in a folder, done once."""
     run = work / "folder" / case.name
     if not run.exists():
         faults = made(case, place(case, work), "run", 0)
@@ -66,6 +66,11 @@ def in_folder(case: Case, work: Path) -> Path:
     return run
 
 
+def by_content(files: dict[str, str]) -> dict[str, str]:
+    """Return files of which those of the scan are named by their content: theirs say when a file came."""
+    return {f"scan/{found}" if key.startswith("scan/") else key: found for key, found in files.items()}
+
+
 def place(case: Case, work: Path) -> Path:
     """Return the folder of a case's corpus."""
     return work / "cases" / case.name
@@ -73,19 +78,20 @@ def place(case: Case, work: Path) -> Path:
 
 def try_case(case: Case, work: Path, workers: int) -> dict[str, Any]:
     """Do a case in a store, and compare it."""
-    reference = artifacts_of_folder(in_folder(case, work))
+    reference = by_content(artifacts_of_folder(in_folder(case, work)))
     server = shared_server(work / "server", parent=os.getpid())
     cache = work / "cache"
     os.environ.update({**server.environment, "SHARDMILL_CACHE": str(cache)})
     folder, url = place(case, work), f"s3://{BUCKET}/{uuid.uuid4().hex}/run"
     store = ObjectStore(StoreUrl.parse(url, key="url"))
     faults = made(case, folder, url, workers)
-    found = artifacts_of_store(store)
+    stored = artifacts_of_store(store)
+    found = by_content(stored)
     tags = {one.key: one.tag for one in store.list("")}
     shutil.rmtree(cache)
     faults += failed(folder, calls_of(case)[-1].replace("--output run", f"--output {url}"), workers)
     again = {one.key: one.tag for one in store.list("")}
-    faults += [f"{key}: made again" for key in sorted(found) if again.get(key) != tags[key]]
+    faults += [f"{key}: made again" for key in sorted(stored) if again.get(key) != tags[key]]
     faults += failed(folder, f"verify {url} --workers {workers} --quiet", workers)
     every = sorted(found.keys() | reference.keys())
     differ = [key for key in every if found.get(key) != reference.get(key)]

@@ -1,24 +1,30 @@
-"""A run that any tool copied from a store to a folder: its log has all commits, so they are written.
+"""A run that any tool copied, from a store to a folder or from a folder to a store.
 
-FOLDER/log/...      came along
+FOLDER/log/...      came along from a store and has all commits
 FOLDER/commits/...  are missing; once they are written, the folder is a run like any other
+URL/commits/...     came along from a folder; there is no log, so the run can be read, and no more
 """
 
+import json
 import os
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pipeline.state.commit_object import COMMITS
+from pipeline.state.commit_object import COMMITS, Commit, parse_commit, way_out
 from pipeline.state.commits import PLAN
-from pipeline.state.log import LOG_FOLDER, RunLog
+from pipeline.state.log import LOG_FOLDER, CommitEntry, LogState, PlanEntry, RunLog
 from pipeline.state.progress_files import join_events
 from pipeline.state.stored_commits import mirror
-from stages.errors import ConfigError
+from stages.errors import ConfigError, DataError
 from stages.store.folders import entries
 from stages.store.generations import GENERATIONS
 from stages.stores.folder import FolderStore
+from stages.stores.store import Store
 
 _WAY_OUT = "copy the run again"
+_AT_ONCE = 16
 
 
 def take_over_copy(folder: Path) -> None:
@@ -45,3 +51,50 @@ def take_over_copy(folder: Path) -> None:
                 (Path(text) / COMMITS).rename(place / COMMITS)  # whole, or not there
                 if state.plan is not None:
                     (Path(text) / PLAN).replace(place / PLAN)
+
+
+def state_of_copy(store: Store) -> LogState:
+    """Return what the log of a run would come to that was copied from a folder; its commits came along.
+
+    Args:
+        store: where the run, or a later generation of it, is.
+
+    Raises:
+        FormatError: a commit is damaged.
+        DataError: one went while they were read.
+    """
+    state = LogState()
+    keys = [one.key for one in store.list(COMMITS)]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for commit in pool.map(lambda key: _commit_at(store, key), keys):
+            state.add_entries([CommitEntry(commit=commit, tags={})])
+    plan = store.get(PLAN) if keys else None
+    if plan is not None:
+        state.add_entries([PlanEntry(plan=json.loads(plan.data))])
+    state.number = len(keys)
+    return state
+
+
+def _commit_at(store: Store, key: str) -> Commit:
+    found = store.get(key)
+    if found is None:
+        raise DataError(f"{store.place}/{key}: went while the run was read; {_WAY_OUT}")
+    step = key.split("/")[1]
+    return parse_commit(found.data, Path(f"{store.place}/{key}"), way_out(step))
+
+
+def require_no_copy(keys: Sequence[str], place: str) -> None:
+    """Refuse to work on a run that was copied from a folder.
+
+    Args:
+        keys: of objects there.
+        place: the URL.
+
+    Raises:
+        ConfigError: they are those of such a run.
+    """
+    if PLAN in keys and any(key.startswith(f"{COMMITS}/") for key in keys):
+        raise ConfigError(
+            f"{place}: holds a run that was copied from a folder; it can be read here, and work on it"
+            " goes on in a folder"
+        )

@@ -121,12 +121,16 @@ class LogState:
     """By step and unit."""
 
     def add(self, one: LogObject | StateObject) -> None:
-        """TakeEntry in an object, which is the next, or all up to its number."""
-        for entry in one.entries:
-            self._add(entry)
+        """Take in an object, which is the next, or all up to its number."""
+        self.add_entries(one.entries)
         self.number = one.number
         if one.epoch >= self.epoch:
             self.epoch, self.holder = one.epoch, one.holder
+
+    def add_entries(self, entries: Iterable[LogEntry]) -> None:
+        """Take in entries, in their order."""
+        for entry in entries:
+            self._add(entry)
 
     def _add(self, entry: LogEntry) -> None:
         match entry:
@@ -216,7 +220,7 @@ class RunLog:
         self.store.put_new(state_key(state.number), canonical_json(one))
 
     def _begin(self) -> None:
-        """TakeEntry the newest state that a listing has."""
+        """Take in the newest state that a listing has."""
         states = [one.key for one in self.store.list(LOG_FOLDER) if is_state(one.key)]
         if not states:
             return

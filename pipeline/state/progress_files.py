@@ -43,7 +43,8 @@ def bring_progress(store: Store, tree: Path) -> int:
         for one in store.list(folder):
             if one.key.endswith(_ENDINGS):
                 _bring(store, one.key, tree / one.key)
-    found = (store.get(one.key) for one in store.list(EVENTS))
+    parts = [one.key for one in store.list(EVENTS)]
+    found = (store.get(key) for key in parts or [LOG])  # one file in a run that came from a folder
     tree.mkdir(parents=True, exist_ok=True)
     return (tree / LOG).write_bytes(b"".join(one.data for one in found if one is not None))
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from pipeline.state import lease as leases
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import DATASETS, PLAN, Commits
+from pipeline.state.copied_run import state_of_copy
 from pipeline.state.file_tables import FILES
 from pipeline.state.listing import Listing, compare_listing
 from pipeline.state.log import EndEntry, LogState, RunLog, TakeEntry
@@ -215,6 +216,8 @@ class StoredRun:
         if key not in self._parts:
             store, root = (self.store.at(key), self.root / key) if key else (self.store, self.root)
             log, events = RunLog(store, way_out=WAY_OUT).read(), 0
+            if not log.state.number and self.lease is None:
+                log.state = state_of_copy(store)
             files = files_of(log.state)
             if log.state.number or not key:
                 mirror(log.state, root)

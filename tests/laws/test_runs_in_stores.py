@@ -265,6 +265,23 @@ def test_a_run_that_was_copied_to_a_folder_is_a_run_there(
     assert {key: files.get(key) for key in in_folder} == in_folder
 
 
+def test_a_run_that_was_copied_to_a_store_is_read_there(
+    store: ObjectStore, corpus: Path, tmp_path: Path
+) -> None:
+    for path in (path for path in (corpus / "out").rglob("*") if path.is_file()):
+        store.put(path.relative_to(corpus / "out").as_posix(), path)
+    wanted, found = api.open_run("out"), api.open_run(_url(store))
+    assert found.datasets == wanted.datasets
+    assert found.report == wanted.report
+    rows, own = (shardmill.open_dataset(f"{place}/datasets/mlm") for place in (_url(store), "out"))
+    assert np.array_equal(rows.batch([3, 1])["input_ids"], own.batch([3, 1])["input_ids"])
+    for name, place in (("one", "out"), ("two", _url(store))):
+        shardmill.export(place, "mlm", "megatron", tmp_path / name)
+    assert artifacts_of_folder(tmp_path / "one") == artifacts_of_folder(tmp_path / "two")
+    with pytest.raises(ConfigError, match="was copied from a folder; it can be read here"):
+        api.run(RUN, _url(store), workers=0)
+
+
 def test_an_export_goes_to_a_place_where_there_is_nothing(store: ObjectStore, tmp_path: Path) -> None:
     api.run(RUN, _url(store), workers=0)
     to = f"s3://{BUCKET}/{uuid.uuid4().hex}/export"

@@ -67,7 +67,7 @@ def in_folder(case: Case, work: Path) -> Path:
 
 
 def by_content(files: dict[str, str]) -> dict[str, str]:
-    """Return files of which those of the scan are named by their content: theirs say when a file came."""
+    """Return files, those of the scan by their content: their names say when a file was written."""
     return {f"scan/{found}" if key.startswith("scan/") else key: found for key, found in files.items()}
 
 

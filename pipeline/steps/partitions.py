@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from stages.store.arrays import open_array, write_array
+from stages.store.arrays import open_array, rows_digest, write_array
+from stages.store.token_store import SUMS
 from stages.stores.mounts import mounted_at
-from stages.stores.ranges import ArrayRows, rows_digest, rows_here
+from stages.stores.ranges import ArrayRows, rows_here
 
 _POINTERS = "ptr.npy"
-SUMS = "sums.npy"
-"""Runs of earlier versions have none."""
 
 
 class RowKind(NamedTuple):
@@ -92,10 +91,9 @@ def read_partition(
     Returns:
         Of each folder, of each array, its rows: mapped, or of a store a part of one mapped file.
     """
-    stored = mounted_at(workspace.root) is not None
     wanted = []
     for part in parts:
-        sums = _sums(workspace, part.folder, at) if stored else [None] * len(arrays)
+        sums = sums_at(workspace, part.folder, at, arrays=len(arrays))
         for (name, kind), xxh3 in zip(arrays.items(), sums, strict=True):
             key = f"{part.folder}/{name}.npy"
             wanted.append(ArrayRows(key, kind.dtype, kind.shape, part.first, part.last, xxh3))
@@ -103,5 +101,18 @@ def read_partition(
     return [[next(found) for _ in arrays] for _ in parts]
 
 
-def _sums(workspace: Workspace, folder: str, at: tuple[int, ...]) -> list[int]:
-    return [int(one) for one in open_array(workspace.path(f"{folder}/{SUMS}"), dtype="<u8")[at]]
+def sums_at(
+    workspace: Workspace, folder: str, at: tuple[int, ...], *, arrays: int
+) -> Sequence[int | None]:
+    """Return the sums of one partition in arrays of a folder; of a run in a folder nobody needs them.
+
+    Args:
+        workspace: where they are.
+        folder: the key.
+        at: the partition, as in `read_partition`.
+        arrays: how many.
+    """
+    if mounted_at(workspace.root) is None:
+        return [None] * arrays
+    found = open_array(workspace.path(f"{folder}/{SUMS}"), dtype="<u8")[at]
+    return [int(one) for one in found.reshape(-1)]

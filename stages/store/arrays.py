@@ -19,6 +19,7 @@ from tokenize import TokenError
 from typing import cast
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from stages.errors import FormatError, is_of_the_system
@@ -187,6 +188,11 @@ def _is_of(array: NDArray[np.generic], dtype: str) -> bool:
         return bool(array.dtype == np.dtype(dtype))
     except TypeError:  # a manifest may say anything
         return False
+
+
+def rows_digest(rows: NDArray[np.generic]) -> int:
+    """Return the XXH3-64 of the bytes of rows, which are contiguous."""
+    return int(xxhash.xxh3_64_intdigest(rows.reshape(-1).view(np.uint8).data))
 
 
 def as_integers(array: NDArray[np.generic], path: Path) -> NDArray[np.integer]:

@@ -3,6 +3,7 @@
     tokens/UNIT/ids.npy            (T,) all documents of the unit end to end, each closed by its EOS
     tokens/UNIT/offsets.npy        (D + 1,) <i8, document d is ids[offsets[d] : offsets[d + 1]]
     tokens/UNIT/group_ptr.npy      (G + 1,) <i8, group g holds documents group_ptr[g] .. [g + 1]
+    tokens/UNIT/sums.npy           (G,) <u8, the XXH3-64 of the ids of each group's documents
     tokens/UNIT/documents.parquet  one row a document (columns.STORED_DOCUMENTS, values of its record)
     tokens/UNIT/sections/ptr.npy   (D + 1,) <i8, and
     tokens/UNIT/sections/ends.npy  (S,) <i8: after how many of a document's tokens each section ends, the
@@ -22,6 +23,7 @@ Tables on disk: Parquet files that are written a table at a time.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +34,11 @@ from numpy.typing import NDArray
 from stages.columns import STORED_DOCUMENTS, with_kept
 from stages.errors import FormatError
 from stages.ragged import Ragged
-from stages.store.arrays import array_writer, as_integers, open_array, write_array
+from stages.store.arrays import array_writer, as_integers, open_array, rows_digest, write_array
 from stages.store.ranges import copy_ranges
+
+SUMS = "sums.npy"
+"""Beside arrays that are read in parts: the digests of the parts. Runs of earlier versions have none."""
 
 
 def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
@@ -61,6 +66,8 @@ class TokenUnit:
     places: NDArray[np.int64]
     """(D, 2) where the ids of each document begin and end."""
     group_ptr: NDArray[np.int64]
+    begin: int = 0
+    """Which of the unit's ids `ids` begins with, where only those of one group are here."""
 
     @classmethod
     def open(cls, folder: Path, *, groups: int = 0, lender: Path | None = None) -> "TokenUnit":
@@ -77,26 +84,36 @@ class TokenUnit:
         place = (lender or folder) / "ids.npy"
         ids = as_integers(open_array(place), place)
         if lender is None:
-            offsets = open_array(folder / "offsets.npy", dtype="<i8").astype(np.int64)
-            sound, places = _leads(offsets, len(ids)), np.column_stack([offsets[:-1], offsets[1:]])
-        else:
-            places = open_array(folder / "places.npy", dtype="<i8").astype(np.int64)
-            sound = places.ndim == 2 and places.shape[1] == 2 and _inside(places, len(ids))  # noqa: PLR2004
-        group_ptr = open_array(folder / "group_ptr.npy", dtype="<i8").astype(np.int64)
-        if not (sound and _leads(group_ptr, len(places))):
-            raise FormatError(
-                f"{folder}: {len(ids):,} ids and {len(places):,} documents, but the offsets and"
-                " groups do not lead from 0 to these numbers; the store is damaged"
-            )
-        if len(group_ptr) <= groups:
-            groups_said = f"{len(group_ptr) - 1:,} groups, but there are {groups:,} shards or more"
-            raise FormatError(f"{folder}: {groups_said}; the store is damaged, or of another run")
-        return cls(folder, ids, places, group_ptr)
+            return cls(folder, ids, *_pointers(folder, groups=groups, ids=len(ids)))
+        places = open_array(folder / "places.npy", dtype="<i8").astype(np.int64)
+        if places.ndim != 2 or places.shape[1] != 2 or not _inside(places, len(ids)):  # noqa: PLR2004
+            raise _leads_elsewhere(folder, ids=len(ids), documents=len(places))
+        return cls(folder, ids, places, _groups(folder, places, groups=groups, ids=len(ids)))
+
+    @classmethod
+    def open_without_ids(cls, folder: Path, *, groups: int, dtype: np.dtype[np.generic]) -> "TokenUnit":
+        """Return a unit of the store whose ids nobody has looked for yet.
+
+        Args:
+            folder: the unit's.
+            groups: that it must have, at the least.
+            dtype: of its ids.
+
+        Raises:
+            FormatError: as `open`.
+        """
+        none = as_integers(np.empty(0, dtype), folder)
+        return cls(folder, none, *_pointers(folder, groups=groups, ids=None))
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each document, EOS included: (D,)."""
         return self.places[:, 1] - self.places[:, 0]
+
+    def id_range(self, number: int) -> tuple[int, int]:
+        """Return which of the unit's ids are those of a group: they follow each other."""
+        first, last = self.group_ptr[number : number + 2].tolist()
+        return (int(self.places[first, 0]), int(self.places[last - 1, 1])) if first < last else (0, 0)
 
     def group(self, number: int) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
         """Return the ids of a group's documents end to end, and each document's length."""
@@ -151,6 +168,42 @@ class TokenUnit:
         count = int(ptr[-1]) if len(ptr) else 0
         learned = open_array(self.folder / "sections" / "learned.npy", dtype="|b1", shape=(count,))
         return learned[ptr[first] : ptr[last]].astype(np.bool_)
+
+
+def _pointers(
+    folder: Path, *, groups: int, ids: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the ids of a unit's documents begin and end, and where its groups begin.
+
+    Args:
+        folder: of the unit.
+        groups: that it must have, at the least.
+        ids: that it has; None if that is not known.
+    """
+    offsets = open_array(folder / "offsets.npy", dtype="<i8").astype(np.int64)
+    last = int(offsets[-1]) if ids is None and len(offsets) else ids or 0
+    if not _leads(offsets, last):
+        raise _leads_elsewhere(folder, ids=last, documents=max(len(offsets) - 1, 0))
+    places = np.column_stack([offsets[:-1], offsets[1:]])
+    return places, _groups(folder, places, groups=groups, ids=last)
+
+
+def _groups(folder: Path, places: NDArray[np.int64], *, groups: int, ids: int) -> NDArray[np.int64]:
+    """Return where the groups of a unit begin."""
+    group_ptr = open_array(folder / "group_ptr.npy", dtype="<i8").astype(np.int64)
+    if not _leads(group_ptr, len(places)):
+        raise _leads_elsewhere(folder, ids=ids, documents=len(places))
+    if len(group_ptr) <= groups:
+        groups_said = f"{len(group_ptr) - 1:,} groups, but there are {groups:,} shards or more"
+        raise FormatError(f"{folder}: {groups_said}; the store is damaged, or of another run")
+    return group_ptr
+
+
+def _leads_elsewhere(folder: Path, *, ids: int, documents: int) -> FormatError:
+    return FormatError(
+        f"{folder}: {ids:,} ids and {documents:,} documents, but the offsets and groups do not lead"
+        " from 0 to these numbers; the store is damaged"
+    )
 
 
 def read_ends(folder: Path, first: int, last: int) -> Ragged:
@@ -209,8 +262,12 @@ def write_unit(
     with array_writer(folder / "ids.npy", dtype=dtype.str) as append:
         for document in ids:
             append(document)
-    write_array(folder / "offsets.npy", np.concatenate([[0], np.cumsum(tokens)]).astype("<i8"))
+    offsets = np.concatenate([[0], np.cumsum(tokens)]).astype("<i8")
+    write_array(folder / "offsets.npy", offsets)
     write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
+    written, bounds = open_array(folder / "ids.npy", dtype=dtype.str), offsets[group_ptr].tolist()
+    sums = [rows_digest(written[begin:end]) for begin, end in pairwise(bounds)]
+    write_array(folder / SUMS, np.array(sums, "<u8"))
 
 
 def write_borrowing_unit(

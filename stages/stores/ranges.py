@@ -54,11 +54,6 @@ class ArrayRows(NamedTuple):
         return (self.last - self.first) * self.row_bytes
 
 
-def rows_digest(rows: NDArray[np.generic]) -> int:
-    """Return the XXH3-64 of the bytes of rows, which are contiguous."""
-    return int(xxhash.xxh3_64_intdigest(rows.reshape(-1).view(np.uint8).data))
-
-
 def rows_here(root: Path, wanted: Sequence[ArrayRows]) -> list[NDArray[np.generic]]:
     """Return rows of arrays of a run, mapped.
 

@@ -16,7 +16,6 @@ from pipeline.engine.tasks import Task, Workspace
 from pipeline.state.commit_object import commit_key
 from pipeline.steps.again.differences import difference, differing_values, lacking_keys
 from pipeline.steps.again.follow import FOR_PEOPLE, MADE_AGAIN
-from pipeline.steps.partitions import SUMS
 from pipeline.steps.records import CheckRecord, found_in
 from pipeline.steps.recount import Found
 from stages.errors import ShardmillError, is_of_the_system
@@ -24,6 +23,7 @@ from stages.findings import Finding
 from stages.store.digests import FileDigest, digest_file
 from stages.store.folders import files_below
 from stages.store.manifest import MANIFEST_NAME
+from stages.store.token_store import SUMS
 
 _UNMADE = (
     *(ShardmillError, OSError, pa.ArrowException),

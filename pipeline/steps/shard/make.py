@@ -117,6 +117,7 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
         traits=known.traits,
         packing=work.rows.packing,
         copies=work.copies,
+        dtype=id_dtype(work.vocab_size),
     )
     rows = lay_out(group, work.rows, known)
     special = special_ids_of(workspace.root)

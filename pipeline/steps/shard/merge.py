@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.names import COLUMNS, Names, read_rows
+from pipeline.steps.token_groups import open_group
 from pipeline.steps.units import (
     Unit,
     fixed_bytes,
     hex_strings,
     kept_of_all,
-    open_unit,
     rows_of_bytes,
 )
 from stages.columns import SHARD_DOCUMENTS, kept_names, with_kept
@@ -228,13 +228,12 @@ class _Columns:
     sections: list[Ragged] = field(default_factory=list)
     learned: list[Ragged] = field(default_factory=list)
 
-    def add(self, workspace: Workspace, unit: Unit, group: int, intervals: Intervals | None) -> None:
+    def add(self, store: TokenUnit, unit: Unit, group: int, intervals: Intervals | None) -> None:
         """Add what is held of the documents of a unit."""
-        store = open_unit(workspace.root, unit, groups=group + 1)
         first, last = store.group_ptr[group : group + 2].tolist()
         self.owners.append(np.full(last - first, len(self.stores)))
         self.stores.append(store)
-        self.begins.append(store.places[first:last, 0])
+        self.begins.append(store.places[first:last, 0] - store.begin)
         self.lengths.append(store.lengths[first:last])
         self.ranges.append((first, last))
         columns = _FIXED if intervals is None else (*_FIXED, *intervals.columns(unit.source))
@@ -265,6 +264,7 @@ def merge_group(
     traits: Traits,
     packing: PackingConfig,
     copies: Copies | None,
+    dtype: np.dtype[np.generic],
 ) -> MergedGroup:
     """Find one group of every unit and merge; equal hashes go by id.
 
@@ -277,13 +277,14 @@ def merge_group(
         traits: of the objective of the rows.
         packing: of the rows.
         copies: which copies of each document there are; None: each document once.
+        dtype: of ids.
     """
     columns, intervals = _Columns(), None
     with_sentences, with_sections = needs_sentences(traits, packing), bool(traits.sections)
     if copies is not None:
         intervals = Intervals.read(workspace, copies.dataset, copies.weights)
-    for unit in units:
-        columns.add(workspace, unit, group, intervals)
+    for unit, store in zip(units, open_group(workspace, units, group, dtype=dtype), strict=True):
+        columns.add(store, unit, group, intervals)
         if with_sentences:
             first, last = columns.ranges[-1]
             columns.sentences.append(read_ends(workspace.path(unit.sentences), first, last))

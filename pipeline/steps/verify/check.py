@@ -35,6 +35,7 @@ from stages.mixing.placement import shard_of
 from stages.objectives.table import ResolvedObjective, read_objective, resolve, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
+from stages.store.arrays import id_dtype
 from stages.store.manifest import (
     ADDED_END,
     LOSS_MASK,
@@ -188,6 +189,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardFindings:
             traits=known.traits,
             packing=work.settings.rows.packing,
             copies=work.copies,
+            dtype=id_dtype(manifest.vocab_size),
         )
     except (DataError, OSError, pa.ArrowException) as error:
         return ShardFindings(findings=found_in([*findings, (place, unreadable(error))]))

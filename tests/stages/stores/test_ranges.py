@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from stages.errors import DataError
-from stages.store.arrays import write_array
+from stages.store.arrays import rows_digest, write_array
 from stages.stores import ranges
 from stages.stores.objects import ObjectStore
-from stages.stores.ranges import ArrayRows, fetch_rows, rows_digest, rows_here
+from stages.stores.ranges import ArrayRows, fetch_rows, rows_here
 from stages.stores.url import StoreUrl
 from tests.material.store_server import BUCKET, StoreServer
 

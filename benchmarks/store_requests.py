@@ -1,9 +1,10 @@
 """Requests and bytes of a run in a store, by step: each is a call through a proxy that counts.
 
-    store_requests.py RUN.toml WORK --workers 2 --cache 0.1
+    store_requests.py RUN.toml WORK --workers 2 --cache 0.1 --json requests.jsonl
 
 A run in a folder comes first: its size gives the size of the cache. A call that finds nothing to do
-comes last; what it costs is what each call costs, and stands in a line of its own.
+comes last; what it costs is what each call costs, and stands in a line of its own. `--json` appends a
+line, to which `store_model.py` fits what a large run needs.
 """
 
 import argparse
@@ -32,18 +33,20 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cache", type=float, default=0.1, help="its size, as a share of the run's")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args()
     given.work.mkdir(parents=True)
     folder = given.work / "out"
     _run(given, str(folder), {})
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    steps = _steps(folder)
+    steps, counts = _steps(folder), _counts(folder)
     server = shared_server(given.work / "server", parent=os.getpid())
     url = f"s3://{BUCKET}/{uuid.uuid4().hex}/run"
     print(f"run: {size / 1e6:,.1f} MB; cache: {given.cache * size / 1e6:,.1f} MB\n")
     print(f"| step | seconds | {' | '.join(VERBS)} | MB written | MB read |")
     print(f"|---|---|{'---|' * (len(VERBS) + 2)}")
     total: Counter[str] = Counter()
+    found: dict[str, dict[str, float]] = {}
     for step in (*steps, None, None):
         faults = Faults(0, 0.0)
         with FaultProxy(int(server.endpoint.rpartition(":")[2]), faults) as proxy:
@@ -59,12 +62,44 @@ def main() -> None:
         written, read = sum(faults.sent.values()), sum(faults.received.values())
         name = step or ("nothing to do" if total["ended"] else "the rest")
         total["ended"] += step is None
+        found[name] = {
+            **dict(zip(VERBS, numbers, strict=True)),
+            "written": written,
+            "read": read,
+            "seconds": round(time.monotonic() - began, 2),
+        }
         shown = " | ".join(f"{number:,}" for number in numbers)
         seconds = time.monotonic() - began
         print(
             f"| {name} | {seconds:.1f} | {shown} | {written / 1e6:,.1f} | {read / 1e6:,.1f} |",
             flush=True,
         )
+
+    if given.json is not None:
+        with given.json.open("a", encoding="utf-8") as lines:
+            lines.write(
+                json.dumps({**counts, "bytes": size, "cache": given.cache, "steps": found}) + "\n"
+            )
+
+
+def _counts(folder: Path) -> dict[str, int]:
+    """Return how many units a run has, shards, groups of deduplication, and ranges of band keys."""
+    commits = folder / "commits"
+    units = [path for path in (commits / "ingest").iterdir() if not path.name.startswith("_")]
+    text = sum(json.loads(path.read_text())["record"].get("text_bytes", 0) for path in units)
+    dedup = [path.name for path in (commits / "dedup").iterdir()]
+    shards = [path for step in commits.glob("shard-*") for path in step.glob("*-0*.json")]
+    ids = sum(path.stat().st_size for path in (folder / "tokens").rglob("ids.npy"))
+    documents = sum(json.loads(path.read_text())["record"]["documents"] for path in units)
+    return {
+        "text_bytes": text,
+        "documents": documents,
+        "token_bytes": ids,
+        "units": len(units),
+        "shards": len(shards),
+        "groups": sum(name.startswith("keys-") for name in dedup),
+        "ranges": sum(name.startswith("band-") for name in dedup),
+    }
 
 
 def _steps(folder: Path) -> list[str]:

@@ -1,0 +1,135 @@
+"""How many requests a large run in a store would make, from those of small ones.
+
+    python benchmarks/store_model.py requests.jsonl --terabytes 1 100 --unit-mib 64 1024 --keys-mi 1 16
+
+Lines are those of `store_requests.py --json`. The model of requests of a run, with the cost of a call
+that finds nothing to do taken out of each step, is
+
+    a + b units + c shards + d units x shards + e groups x ranges
+
+where groups are those of deduplication, and ranges those of its band keys. Its numbers are the least
+squares, none below 0, of the relative errors. A projection says how long a part is on average that a
+shard reads of a unit, and that a range of keys has in a group. Costs are those of 0.4 dollars for a
+million requests that read, and 5 for those that write or list.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pipeline.steps.dedup.unit_groups import GROUP_BYTES, MAX_GROUPS
+from stages.dedup.lsh import band_shape
+from stages.packing.layout import PackingConfig
+
+VERBS = {"reads": ("get",), "writes": ("put", "put_new", "replace", "list", "delete")}
+DOLLARS = {"reads": 0.4e-6, "writes": 5e-6}
+"""Of a request."""
+THRESHOLD, LANES, KEY_BYTES = 0.8, 128, 8
+NOTHING = "nothing to do"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the requests of a run grow with."""
+
+    units: float
+    shards: float
+    groups: float
+    ranges: float
+
+    @property
+    def terms(self) -> list[float]:
+        """Of the model."""
+        return [1.0, self.units, self.shards, self.units * self.shards, self.groups * self.ranges]
+
+
+def requests_of(line: dict[str, Any], verbs: Sequence[str]) -> float:
+    """Return the requests of a run, without what each call costs."""
+    steps = line["steps"]
+    idle = sum(steps[NOTHING][verb] for verb in verbs)
+    return float(sum(sum(one[verb] for verb in verbs) - idle for one in steps.values()))
+
+
+def fitted(counts: Sequence[Counts], found: Sequence[float]) -> NDArray[np.float64]:
+    """Return the numbers of the model, none below 0: those that would be are left out in turn."""
+    terms = np.array([one.terms for one in counts]) / np.array(found)[:, None]
+    used = list(range(terms.shape[1]))
+    while True:
+        numbers, *_ = np.linalg.lstsq(terms[:, used], np.ones(len(found)), rcond=None)
+        if numbers.min() >= 0:
+            break
+        del used[int(numbers.argmin())]
+    result = np.zeros(terms.shape[1])
+    result[used] = numbers
+    return result
+
+
+def projected(line: dict[str, float], terabytes: float, unit_mib: int, keys_mi: int) -> Counts:
+    """Return the counts of a large run of the same kind of texts."""
+    text = terabytes * 1e12
+    documents = text * line["documents"] / line["text_bytes"]
+    bands, _ = band_shape(THRESHOLD, LANES)
+    size = int(PackingConfig().shard_size)
+    shards = text * line["token_bytes"] / line["text_bytes"] / size
+    groups = min(MAX_GROUPS, text / GROUP_BYTES)
+    return Counts(text / (unit_mib << 20), shards, groups, bands * documents / (keys_mi << 20))
+
+
+def parts(line: dict[str, float], one: Counts, terabytes: float) -> tuple[float, float]:
+    """Return the KiB of a shard's ids in a unit, and of a range's keys in a group, on average."""
+    text = terabytes * 1e12 / line["text_bytes"]
+    ids = text * line["token_bytes"] / one.units / one.shards
+    bands, _ = band_shape(THRESHOLD, LANES)
+    keys = text * line["documents"] * bands * KEY_BYTES / one.groups / one.ranges
+    return ids / 1024, keys / 1024
+
+
+def print_model(lines: Sequence[dict[str, Any]]) -> dict[str, NDArray[np.float64]]:
+    """Fit the model to some runs, and print it."""
+    counts = [Counts(*(one[name] for name in ("units", "shards", "groups", "ranges"))) for one in lines]
+    models = {}
+    print("| requests | a | b | c | d | e | errors |\n|---|---|---|---|---|---|---|")
+    for name, verbs in VERBS.items():
+        found = [requests_of(line, verbs) for line in lines]
+        numbers = models[name] = fitted(counts, found)
+        modelled = [float(np.dot(numbers, one.terms)) for one in counts]
+        errors = [f"{model / real - 1:+.0%}" for model, real in zip(modelled, found, strict=True)]
+        shown = " | ".join(f"{number:,.3g}" for number in numbers)
+        print(f"| {name} | {shown} | {', '.join(errors)} |")
+    return models
+
+
+def main() -> None:
+    """Print the model and its projections."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("lines", type=Path)
+    parser.add_argument("--terabytes", type=float, nargs="+", default=[1, 100])
+    parser.add_argument("--unit-mib", type=int, nargs="+", default=[64, 1024])
+    parser.add_argument("--keys-mi", type=int, nargs="+", default=[1, 16])
+    given = parser.parse_args()
+    lines = [json.loads(text) for text in given.lines.read_text(encoding="utf-8").splitlines()]
+    models = print_model(lines)
+    head = "TB | unit, MiB | keys of a partition, Mi | reads, millions | writes, millions | dollars"
+    print(f"\n| {head} | KiB of a unit in a shard | KiB of a range in a group |\n|{'---|' * 8}")
+    last = max(lines, key=lambda line: line["text_bytes"])
+    for terabytes, unit_mib, keys_mi in product(given.terabytes, given.unit_mib, given.keys_mi):
+        one = projected(last, terabytes, unit_mib, keys_mi)
+        asked = {name: float(np.dot(numbers, one.terms)) for name, numbers in models.items()}
+        dollars = sum(DOLLARS[name] * number for name, number in asked.items())
+        millions = " | ".join(f"{number / 1e6:,.1f}" for number in asked.values())
+        sizes = " | ".join(f"{size:,.0f}" for size in parts(last, one, terabytes))
+        print(f"| {terabytes:g} | {unit_mib:,} | {keys_mi} | {millions} | {dollars:,.0f} | {sizes} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -40,17 +40,12 @@ def pair(run: Path, work: Path, workers: int, *, store_first: bool) -> dict[str,
     """Do the run in a folder and in a store."""
     folder = work / "pair"
     folder.mkdir(parents=True)
-    server = shared_server(folder / "server", parent=os.getpid())
-    environment = {
-        **server.environment,
-        "SHARDMILL_CACHE": str(folder / "cache"),
-        "PYTHONPATH": str(ROOT),
-    }
-    os.environ.update(environment)
+    server = shared_server(work / "server", parent=os.getpid())
+    os.environ.update(server.environment)
+    os.environ.update({"SHARDMILL_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)})
     outputs = {"folder": str(folder / "out"), "store": f"s3://{BUCKET}/{uuid.uuid4().hex}/run"}
     order = sorted(outputs, reverse=store_first)
     found = {name: one_run(run, folder, outputs[name], workers) for name in order}
-    os.kill(server.process, 9)
     shutil.rmtree(folder)
     return found
 
@@ -65,9 +60,8 @@ def campaign(trials: Trials, *, run: Path, pairs: int, workers: int) -> int:
             lambda number=number: pair(run, work, workers, store_first=bool(number % 2)),  # type: ignore[misc]
             failed=lambda one: not one,
         )
-        shown = ", ".join(
-            f"{name} {one['cpu']:.1f} CPU s, {one['wall']:.1f} s" for name, one in found.items()
-        )
+        runs = found.items()
+        shown = ", ".join(f"{name} {one['cpu']:.1f} CPU s, {one['wall']:.1f} s" for name, one in runs)
         print(f"pair {number}: {shown}", flush=True)
         for name, values in ratios.items():
             if number:

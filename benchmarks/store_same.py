@@ -68,7 +68,11 @@ def in_folder(case: Case, work: Path) -> Path:
 
 def by_content(files: dict[str, str]) -> dict[str, str]:
     """Return files, those of the scan by their content: their names say when a file was written."""
-    return {f"scan/{found}" if key.startswith("scan/") else key: found for key, found in files.items()}
+    named = {}
+    for key, found in files.items():
+        folder, is_scan, _ = key.partition("scan/")
+        named[f"{folder}scan/{found}" if is_scan else key] = found
+    return named
 
 
 def place(case: Case, work: Path) -> Path:

@@ -2,9 +2,9 @@
 
     store_rates.py WORK --ranks 2 --workers 1 --turns 3
 
-Each rank reads an epoch by `Loader`, with forked workers, and does nothing with its batches. A turn reads
-local files, then the store with an empty cache, then the store with what the cache has by then. At the
-end a small model trains from each, without workers.
+Each rank reads an epoch by `Loader`, with forked workers, and does nothing with its batches. A turn
+reads local files, then the store with an empty cache, then the store with what the cache has by then. At
+the end a small model trains from each, without workers.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def rate(place: str, given: argparse.Namespace) -> float:
     for process in ranks:
         process.join()
     rows, seconds = sum(count for count, _ in results), max(seconds for _, seconds in results)
-    return rows * SEQ_LEN / MEGA / seconds
+    return float(rows * SEQ_LEN / MEGA / seconds)
 
 
 def main() -> int:

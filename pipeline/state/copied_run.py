@@ -5,7 +5,6 @@ FOLDER/commits/...  are missing; once they are written, the folder is a run like
 URL/commits/...     came along from a folder; there is no log, so the run can be read, and no more
 """
 
-import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pipeline.state.commit_object import COMMITS, Commit, parse_commit, way_out
 from pipeline.state.commits import PLAN
 from pipeline.state.log import LOG_FOLDER, CommitEntry, LogState, PlanEntry, RunLog
 from pipeline.state.progress_files import join_events
+from pipeline.state.state_files import parse_object
 from pipeline.state.stored_commits import mirror
 from stages.errors import ConfigError, DataError
 from stages.store.folders import entries
@@ -53,6 +53,20 @@ def take_over_copy(folder: Path) -> None:
                     (Path(text) / PLAN).replace(place / PLAN)
 
 
+def state_of(store: Store, *, way_out: str) -> LogState:
+    """Return what is committed of a run, for who only reads it: by its log, or as it was copied.
+
+    Args:
+        store: where the run, or a later generation of it, is.
+        way_out: what a user does about a damaged log.
+
+    Raises:
+        FormatError: the log or a commit is damaged.
+    """
+    state = RunLog(store, way_out=way_out).read().state
+    return state if state.number else state_of_copy(store)
+
+
 def state_of_copy(store: Store) -> LogState:
     """Return what the log of a run would come to that was copied from a folder; its commits came along.
 
@@ -70,7 +84,8 @@ def state_of_copy(store: Store) -> LogState:
             state.add_entries([CommitEntry(commit=commit, tags={})])
     plan = store.get(PLAN) if keys else None
     if plan is not None:
-        state.add_entries([PlanEntry(plan=json.loads(plan.data))])
+        content = parse_object(plan.data, f"{store.place}/{PLAN}", way_out=_WAY_OUT)
+        state.add_entries([PlanEntry(plan=content)])
     state.number = len(keys)
     return state
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.state.log import RunLog
+from pipeline.state.copied_run import state_of
 from pipeline.state.stored_run import WAY_OUT, read_run
 from pipeline.state.tree import CommittedFiles, Tree
 from stages.store.digests import FileDigest
@@ -54,10 +54,10 @@ class LoggedFiles:
         files, begin, number = CommittedFiles(), "", 0
         while True:
             store = self.store.at(begin.removesuffix("/")) if begin else self.store
-            log = RunLog(store, way_out=WAY_OUT).read()
-            if not log.state.number:
+            state = state_of(store, way_out=WAY_OUT)
+            if not state.number:
                 return files
-            for units in log.state.commits.values():
+            for units in state.commits.values():
                 for entry in units.values():
                     files.add({f"{begin}{k}": d for k, d in entry.commit.files.items()})
             number += 1

@@ -18,7 +18,7 @@ from pipeline.engine.tasks import Workspace
 from stages.store.arrays import open_array, rows_digest, write_array
 from stages.store.token_store import SUMS
 from stages.stores.mounts import mounted_at
-from stages.stores.ranges import ArrayRows, rows_here
+from stages.stores.ranges import ArrayRows, RowsReader, rows_here
 
 _POINTERS = "ptr.npy"
 
@@ -79,7 +79,7 @@ def read_partition(
     parts: Sequence[FolderRows],
     arrays: Mapping[str, RowKind],
     at: tuple[int, ...],
-) -> list[list[NDArray[np.generic]]]:
+) -> list[list[RowsReader]]:
     """Return the rows of one partition in each array of some folders.
 
     Args:
@@ -89,7 +89,7 @@ def read_partition(
         at: the partition: its number, and before it the entries of the axes before it.
 
     Returns:
-        Of each folder, of each array, its rows: mapped, or of a store a part of one mapped file.
+        Of each folder, of each array, what maps its rows.
     """
     wanted = []
     for part in parts:
@@ -114,5 +114,8 @@ def sums_at(
     """
     if mounted_at(workspace.root) is None:
         return [None] * arrays
-    found = open_array(workspace.path(f"{folder}/{SUMS}"), dtype="<u8")[at]
+    path = workspace.path(f"{folder}/{SUMS}")
+    if not path.exists():  # an earlier version made it, or a check names it
+        return [None] * arrays
+    found = open_array(path, dtype="<u8")[at]
     return [int(one) for one in found.reshape(-1)]

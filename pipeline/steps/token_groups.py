@@ -11,7 +11,6 @@ import numpy as np
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.partitions import sums_at
 from pipeline.steps.units import Unit, open_unit
-from stages.errors import FormatError
 from stages.store.arrays import as_integers
 from stages.store.token_store import TokenUnit
 from stages.stores.ranges import ArrayRows, rows_here
@@ -45,11 +44,6 @@ def open_group(
         own.append(number)
         found.append(store)
     for number, rows, part in zip(own, wanted, rows_here(workspace.root, wanted), strict=True):
-        if len(part) != rows.last - rows.first:
-            raise FormatError(
-                f"{found[number].folder}: the ids of group {group:,} are {rows.first:,} to"
-                f" {rows.last:,}, but ids.npy has fewer; the store is damaged"
-            )
-        ids = as_integers(part, found[number].folder)
+        ids = as_integers(part(), found[number].folder)
         found[number] = replace(found[number], ids=ids, begin=rows.first)
     return found

@@ -65,6 +65,7 @@ LASTING = {
     errno.EINVAL: "the file system cannot do this; choose a folder on another one",
 }
 """Faults that stay until the command or the folder changes."""
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 _OTHER_TEMPORARY = f"free space or set TMPDIR to another folder, and {_AGAIN}"
 
 
@@ -139,7 +140,7 @@ def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
     limit = limit_of(number)
     if limit is not None:
         return Stopped(f"{what}{os.strerror(number)}: {limit}; raise the limit and {_AGAIN}")
-    if mounted is not None:  # what lies in a tree is on the disk of the cache
+    if mounted is not None and number in _OF_THE_DISK:  # what lies in a tree is on that of the cache
         place = mounted[1].stored.cache.folder
         what = f"{place}, the cache of {mounted[1].place}: "
     if number in PASSING:

@@ -53,7 +53,7 @@ TIMEOUT = "60s"
 ATTEMPTS = 9
 """Of one request, beside the client's own attempts."""
 PATIENCE = 120.0
-"""Seconds after which a request is not tried again: a server may take each attempt and be silent."""
+"""Seconds after a first failure in which a request is tried again: each attempt may be silent long."""
 _WAITS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 9.0, 9.0)
 _RETRIES: "RetryConfig" = {
     "max_retries": 4,
@@ -142,7 +142,7 @@ class Bucket:
             try:
                 obstore.delete(self.client, some)
             except FileNotFoundError as error:  # Azure refuses all for one that is not there
-                if Answer.of(error).code in NO_BUCKET:
+                if self.url.scheme != "az" or Answer.of(error).code in NO_BUCKET:
                     raise
                 if len(some) > 1:
                     for name in some:
@@ -185,7 +185,7 @@ class Bucket:
         """Write an object on a condition; what is in the way is read back."""
         import obstore  # noqa: PLC0415  # an extra
 
-        end = time.monotonic() + PATIENCE
+        end = 0.0
         for attempt in range(ATTEMPTS):
             try:
                 return _tag(
@@ -209,6 +209,7 @@ class Bucket:
                 return found[1] if found[0] == data else None
             if found is None and mode != "create":
                 return None
+            end = end or time.monotonic() + PATIENCE
             if time.monotonic() > end:
                 break
             _wait(attempt)
@@ -226,11 +227,12 @@ class Bucket:
         """
         import obstore  # noqa: PLC0415  # an extra
 
-        end = time.monotonic() + PATIENCE
+        end = 0.0
         for attempt in range(ATTEMPTS):
             try:
                 return ask()
             except (obstore.exceptions.BaseError, FileNotFoundError) as error:
+                end = end or time.monotonic() + PATIENCE
                 is_last = attempt + 1 == ATTEMPTS or time.monotonic() > end
                 if is_last or not Answer.of(error).is_passing:
                     raise explained(error, self._at(key)) from error

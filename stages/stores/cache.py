@@ -87,6 +87,10 @@ class NodeCache:
                     self._make_room(digest.bytes, anyway=True)
                     self._fill_or_stop(store, key, digest, place, hold)
 
+    def make_room(self, wanted: int) -> None:
+        """Remove files that nobody uses, because the disk is full, until some bytes fit."""
+        self._make_room(wanted, anyway=True)
+
     def has(self, digest: FileDigest) -> bool:
         """Say whether a file is here now."""
         return self._object(digest.sha256).exists()

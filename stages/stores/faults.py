@@ -54,7 +54,7 @@ class Answer:
         return cls(
             int(status[1]) if status else None,
             code[1] if code else "",
-            said[1].strip().splitlines()[0] if said else _reason(text),
+            ((said[1] if said else "").strip() or _reason(text)).splitlines()[0],
         )
 
     @property

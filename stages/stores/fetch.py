@@ -6,8 +6,6 @@ object -> place.part, hashed as it arrives -> renamed to its place
 import hashlib
 import os
 import uuid
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import xxhash
@@ -17,7 +15,6 @@ from stages.store.digests import FileDigest, sync_path, xxh3_file
 from stages.stores.store import Store
 
 _RANGE = 16 << 20
-_AT_ONCE = 8
 
 
 def fetch(store: Store, key: str, digest: FileDigest, place: Path) -> None:
@@ -70,16 +67,3 @@ def is_here(place: Path, digest: FileDigest) -> bool:
         return place.stat().st_size == digest.bytes and xxh3_file(place) == digest.xxh3
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-def fetch_all(store: Store, files: Mapping[str, FileDigest], folder: Path) -> None:
-    """Bring objects below a folder, some at once.
-
-    Raises:
-        DataError: as `fetch`, of the first that fails.
-    """
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for done in [
-            pool.submit(fetch, store, key, digest, folder / key) for key, digest in files.items()
-        ]:
-            done.result()

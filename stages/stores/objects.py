@@ -196,10 +196,15 @@ _HELPERS: list[_Helper] = []
 """One, of this process or of that from which it was forked."""
 
 
+_BEGINNING: dict[int, threading.Lock] = {}
+"""By process; held while a helper begins, since some threads may ask at once."""
+
+
 def _helper() -> _Helper:
-    if not _HELPERS or _HELPERS[0].process != os.getpid():
-        _HELPERS[:] = [_Helper()]
-    return _HELPERS[0]
+    with _BEGINNING.setdefault(os.getpid(), threading.Lock()):
+        if not _HELPERS or _HELPERS[0].process != os.getpid():
+            _HELPERS[:] = [_Helper()]
+        return _HELPERS[0]
 
 
 def serve() -> None:

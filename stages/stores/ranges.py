@@ -9,8 +9,9 @@ mapped and has no name. So no more of them is held in memory than of files that 
 import errno
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -18,15 +19,16 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stages.errors import DataError, Stopped
+from stages.errors import DataError, FormatError, Stopped
 from stages.store.arrays import HEADER_BYTES, open_array
-from stages.stores.mounts import mounted_at
+from stages.stores.mounts import StoredFiles, mounted_at
 from stages.stores.store import Store
 
 WHOLE_BYTES = 1 << 20
 """A file up to this size is brought whole, since it is asked for again soon."""
 _AT_ONCE = 16
-_REQUEST = 16 << 20
+_REQUEST = 2 << 20
+"""Each thread holds two at the most, which the reserve for buffers has room for."""
 
 
 class ArrayRows(NamedTuple):
@@ -54,8 +56,12 @@ class ArrayRows(NamedTuple):
         return (self.last - self.first) * self.row_bytes
 
 
-def rows_here(root: Path, wanted: Sequence[ArrayRows]) -> list[NDArray[np.generic]]:
-    """Return rows of arrays of a run, mapped.
+RowsReader = Callable[[], NDArray[np.generic]]
+"""Maps rows when it is called: a mapped file holds a file descriptor, and there may be thousands."""
+
+
+def rows_here(root: Path, wanted: Sequence[ArrayRows]) -> list[RowsReader]:
+    """Bring rows of arrays of a run; return what maps them, one after the other.
 
     Args:
         root: the run's folder, or its tree.
@@ -63,34 +69,36 @@ def rows_here(root: Path, wanted: Sequence[ArrayRows]) -> list[NDArray[np.generi
 
     Raises:
         DataError: an object is gone, or the rows have other bytes than were committed.
-        FormatError: a file is no such array.
         Stopped: the store has no answer, or the cache's disk is full.
     """
     found = mounted_at(root)
     if found is None:
-        return [_mapped(root / one.key, one) for one in wanted]
+        return [partial(_mapped, root / one.key, one) for one in wanted]
     tree, mounted = found
     begin = "" if tree == root else f"{root.relative_to(tree).as_posix()}/"
-    whole = [one.xxh3 is None or mounted.brings_whole(f"{begin}{one.key}") for one in wanted]
-    for key in dict.fromkeys(one.key for one, is_whole in zip(wanted, whole, strict=True) if is_whole):
+    there = [one for one in wanted if one.nbytes]
+    whole = {
+        key
+        for key, xxh3 in {(one.key, one.xxh3) for one in there}
+        if xxh3 is None or mounted.brings_whole(f"{begin}{key}")
+    }
+    for key in sorted(whole):
         mounted.bring(f"{begin}{key}")
-    parts = [one for one, is_whole in zip(wanted, whole, strict=True) if not is_whole]
-    stored = mounted.stored
-    brought = iter(fetch_rows(stored.store, stored.cache.folder, begin, parts))
+    parts = [one for one in there if one.key not in whole]
+    brought = dict(zip(parts, fetch_rows(mounted.stored, begin, parts), strict=True))
     return [
-        _mapped(root / one.key, one) if is_whole else next(brought)
-        for one, is_whole in zip(wanted, whole, strict=True)
+        partial(_brought, brought[one]) if one in brought else partial(_mapped, root / one.key, one)
+        for one in wanted
     ]
 
 
 def fetch_rows(
-    store: Store, folder: Path, begin: str, wanted: Sequence[ArrayRows]
+    stored: StoredFiles, begin: str, wanted: Sequence[ArrayRows]
 ) -> list[NDArray[np.generic]]:
     """Read rows of objects into one file without a name, and return them, mapped.
 
     Args:
-        store: where the objects are.
-        folder: on whose disk the file is.
+        stored: where the objects are, and the cache on whose disk the file is.
         begin: what stands before the keys in the store.
         wanted: the rows; each has some.
 
@@ -100,25 +108,35 @@ def fetch_rows(
     """
     if not wanted:
         return []
+    try:
+        return _fetch(stored, begin, wanted)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+    needed, folder = sum(one.nbytes for one in wanted), stored.cache.folder
+    stored.cache.make_room(needed)
+    try:
+        return _fetch(stored, begin, wanted)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise Stopped(
+            f"{folder}: the disk of the cache is full; a task needs {needed:,} bytes there for parts of"
+            f" {len(wanted):,} files of {stored.store.place}. Free some, and run again"
+        ) from error
+
+
+def _fetch(stored: StoredFiles, begin: str, wanted: Sequence[ArrayRows]) -> list[NDArray[np.generic]]:
     places = np.concatenate([[0], np.cumsum([-(-one.nbytes // 64) * 64 for one in wanted])]).tolist()
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        try:
-            file.truncate(places[-1])
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                works = [
-                    pool.submit(_read_rows, store, f"{begin}{one.key}", one, file, place)
-                    for one, place in zip(wanted, places, strict=False)
-                ]
-                for work in works:
-                    work.result()
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            raise Stopped(
-                f"{folder}: the disk of the cache is full; a task needs {places[-1]:,} bytes there for"
-                f" parts of {len(wanted):,} files of {store.place}. Free some, and run again"
-            ) from error
+    stored.cache.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=stored.cache.folder) as file, ThreadPoolExecutor(_AT_ONCE) as pool:
+        file.truncate(places[-1])
+
+        def read(rows: ArrayRows, place: int) -> None:
+            _read_rows(stored.store, f"{begin}{rows.key}", rows, file, place)
+
+        for _ in pool.map(read, wanted, places[:-1]):  # the first that fails ends those that wait
+            pass
         data = np.memmap(file, np.uint8, "r")
     return [
         np.asarray(data[place : place + one.nbytes]).view(one.dtype).reshape(-1, *one.row)
@@ -137,6 +155,7 @@ def _read_rows(store: Store, key: str, rows: ArrayRows, file: IO[bytes], place: 
         _write_at(file, found.data, place + size)
         digest.update(found.data)
         size += len(found.data)
+        del found  # two are not held at once
     if (size, digest.intdigest()) != (rows.nbytes, rows.xxh3):
         raise DataError(
             f"{store.place}/{key}: rows {rows.first:,} to {rows.last:,} were committed with"
@@ -153,6 +172,22 @@ def _write_at(file: IO[bytes], data: bytes, place: int) -> None:
         rest, place = rest[written:], place + written
 
 
+def _brought(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    return rows
+
+
 def _mapped(path: Path, rows: ArrayRows) -> NDArray[np.generic]:
+    """Map rows of a file.
+
+    Raises:
+        FormatError: it is no such array, or has fewer rows.
+    """
+    if not rows.nbytes:
+        return np.empty((0, *rows.row), rows.dtype)
     array = open_array(path, dtype=rows.dtype)
+    if array.size * array.itemsize < rows.last * rows.row_bytes or array.nbytes % rows.row_bytes:
+        raise FormatError(
+            f"{path}: has {array.nbytes:,} bytes of rows, but rows {rows.first:,} to {rows.last:,} of"
+            f" {rows.row_bytes:,} bytes are asked for; it is damaged"
+        )
     return array.reshape(-1, *rows.row)[rows.first : rows.last]

@@ -22,14 +22,14 @@ import shardmill
 from pipeline.commands import api
 from pipeline.report.report import RunReport
 from pipeline.run_file.deduplication import Dedup
-from pipeline.state import lease, tree
+from pipeline.state import lease, other_runs, tree
 from pipeline.steps.dedup import method
 from stages.errors import ConfigError, DataError, Stopped, VerificationError
 from stages.stores import ranges
 from stages.stores.cache import NodeCache
+from stages.stores.mounts import StoredFiles
 from stages.stores.objects import ObjectStore
 from stages.stores.ranges import ArrayRows
-from stages.stores.store import Store
 from stages.stores.url import StoreUrl
 from tests.laws.tiny_run import tiny_run, write_tiny_corpus
 from tests.made_once import MadeOnce
@@ -102,9 +102,9 @@ def test_partitions_read_rows_of_large_files(
 ) -> None:
     read: set[str] = set()
 
-    def fetch_rows(store: Store, folder: Path, begin: str, wanted: Sequence[ArrayRows]) -> object:
+    def fetch_rows(stored: StoredFiles, begin: str, wanted: Sequence[ArrayRows]) -> object:
         read.update(one.key for one in wanted)
-        return fetched(store, folder, begin, wanted)
+        return fetched(stored, begin, wanted)
 
     fetched = ranges.fetch_rows
     monkeypatch.setattr(ranges, "fetch_rows", fetch_rows)
@@ -274,6 +274,7 @@ def test_a_run_that_was_copied_to_a_store_is_read_there(
     wanted, found = api.open_run("out"), api.open_run(_url(store))
     assert found.datasets == wanted.datasets
     assert found.report == wanted.report
+    assert other_runs.LoggedFiles(store).below("tokens"), "as a worker of another run reads it"
     rows, own = (shardmill.open_dataset(f"{place}/datasets/mlm") for place in (_url(store), "out"))
     assert np.array_equal(rows.batch([3, 1])["input_ids"], own.batch([3, 1])["input_ids"])
     for name, place in (("one", "out"), ("two", _url(store))):

@@ -23,7 +23,7 @@ Repeats: the spans of one partition of the range of keys that stand more than on
 Those of earlier runs are counted and may be first places; they are not listed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -263,7 +263,7 @@ def write_repeats(workspace: Workspace, work: SpanPartition) -> RepeatsRecord:
     method = method_of(work.dedup, work.method)
     min_documents = method.min_documents(method.config(work.dedup))
     parts = spans_of_groups(workspace, work)
-    room = min(PARTITION_SPANS, sum(len(part.keys) for part in parts))
+    room = min(PARTITION_SPANS, sum(part.spans for part in parts))
     count, begin = 0, places_of(work.firsts[0], np.zeros(1, np.int64))
     path = workspace.create(repeats_key(work.method, work.number))
     with array_writer(path, dtype="<u8", shape=(2,)) as append:
@@ -275,13 +275,14 @@ def write_repeats(workspace: Workspace, work: SpanPartition) -> RepeatsRecord:
 
 
 class SpansOfGroup(NamedTuple):
-    """The spans of a group in one partition."""
+    """The spans of a group in one partition, and what maps them: there may be thousands of groups."""
 
     begin: NDArray[np.uint64]
     """(1,) the place of its first document."""
-    keys: NDArray[np.uint64]
-    checks: NDArray[np.uint32]
-    places: NDArray[np.uint64]
+    spans: int
+    keys: Callable[[], NDArray[np.uint64]]
+    checks: Callable[[], NDArray[np.uint32]]
+    places: Callable[[], NDArray[np.uint64]]
 
 
 def spans_of_groups(workspace: Workspace, work: SpanPartition) -> list[SpansOfGroup]:
@@ -293,18 +294,20 @@ def spans_of_groups(workspace: Workspace, work: SpanPartition) -> list[SpansOfGr
     rows = partition_bounds(workspace, folders, at)
     found: Any = read_partition(workspace, rows, _SPANS, (at,))
     begins = [places_of(first, np.zeros(1, np.int64)) for first in firsts]
-    return [SpansOfGroup(begin, *arrays) for begin, arrays in zip(begins, found, strict=True)]
+    return [
+        SpansOfGroup(begin, own.last - own.first, *arrays)
+        for begin, own, arrays in zip(begins, rows, found, strict=True)
+    ]
 
 
 def span_blocks(parts: Iterable[SpansOfGroup]) -> Iterator[SpanBlock]:
     """Yield the spans of a partition, some at a time."""
     for part in parts:
-        for start in range(0, len(part.keys), _BLOCK):
+        keys, checks, places = part.keys(), part.checks(), part.places()
+        for start in range(0, part.spans, _BLOCK):
             block = slice(start, start + _BLOCK)
-            own = part.places[block] + part.begin
-            yield SpanBlock(
-                np.array(part.keys[block]), np.array(part.checks[block]), own, documents_of(own)
-            )
+            own = places[block] + part.begin
+            yield SpanBlock(np.array(keys[block]), np.array(checks[block]), own, documents_of(own))
 
 
 def placed_between(files: Iterable[Any], low: int, high: int) -> NDArray[np.uint64]:

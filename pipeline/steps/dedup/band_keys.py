@@ -144,8 +144,10 @@ def keys_of_groups(
         at: the partition, as in `read_partition`.
     """
     found: Any = read_partition(workspace, rows, KEYS, at)
-    parts = zip(corpus.firsts, found, strict=True)
-    return [(first, keys, documents) for first, (keys, documents) in parts if len(keys)]
+    parts = zip(corpus.firsts, rows, found, strict=True)
+    return [
+        (first, keys(), documents()) for first, own, (keys, documents) in parts if own.first < own.last
+    ]
 
 
 def fill_buckets(

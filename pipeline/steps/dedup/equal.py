@@ -102,11 +102,11 @@ def find_exact(workspace: Workspace, partition: PartitionWork) -> ExactRecord:
     folders = [digests_key(group, partition.part) for group in range(len(firsts))]
     at = partition.number
     rows = partition_bounds(workspace, folders, at)
-    parts: Any = read_partition(workspace, rows, _DIGESTS, (at,))
+    read: Any = read_partition(workspace, rows, _DIGESTS, (at,))
 
     def blocks() -> Iterator[DigestBlock]:
-        of_groups = zip(firsts, parts, strict=True)
-        return in_blocks((digests, own + np.int64(first)) for first, (digests, own) in of_groups)
+        parts = zip(firsts, read, strict=True)
+        return in_blocks((digests(), own() + np.int64(first)) for first, (digests, own) in parts)
 
     ranks = ranks_of(workspace, partition.corpus.ranked)
     found = stream_duplicates(blocks) if ranks.canonical else ranked_duplicates(blocks, ranks.of)

@@ -24,7 +24,7 @@ from pipeline.report.report import RunReport
 from pipeline.run_file.deduplication import Dedup
 from pipeline.state import lease, other_runs, tree
 from pipeline.steps.dedup import method
-from stages.errors import ConfigError, DataError, Stopped, VerificationError
+from stages.errors import ConfigError, DataError, FormatError, Stopped, VerificationError
 from stages.stores import ranges
 from stages.stores.cache import NodeCache
 from stages.stores.mounts import StoredFiles
@@ -282,6 +282,10 @@ def test_a_run_that_was_copied_to_a_store_is_read_there(
     assert artifacts_of_folder(tmp_path / "one") == artifacts_of_folder(tmp_path / "two")
     with pytest.raises(ConfigError, match="was copied from a folder; it can be read here"):
         api.run(RUN, _url(store), workers=0)
+    (tmp_path / "half").write_text('{"format":', encoding="utf-8")
+    store.put("run.json", tmp_path / "half")
+    with pytest.raises(FormatError, match=f"{_url(store)}/run.json: "):
+        api.open_run(_url(store))
 
 
 def test_an_export_goes_to_a_place_where_there_is_nothing(store: ObjectStore, tmp_path: Path) -> None:

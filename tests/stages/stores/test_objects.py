@@ -14,6 +14,7 @@ import pytest
 from stages.errors import ConfigError, NoRightError, Stopped
 from stages.stores import bucket
 from stages.stores.bucket import PART_BYTES
+from stages.stores.faults import Answer
 from stages.stores.objects import ObjectStore
 from stages.stores.store import FoundObject, Listed
 from stages.stores.url import StoreUrl
@@ -192,6 +193,11 @@ def test_what_will_not_pass_is_told_from_what_may(
         ):
             with pytest.raises(error, match=f"^{store.place}.*{said}"):
                 ask()
+
+
+def test_an_answer_may_say_nothing() -> None:
+    text = "status code: 400 Bad Request: <Error><Code>Odd</Code><Message>\n</Message></Error>"
+    assert Answer.of(OSError(text)) == Answer(400, "Odd", text.splitlines()[0])
 
 
 def test_tags_of_listings_are_those_of_answers() -> None:

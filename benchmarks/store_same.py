@@ -6,7 +6,7 @@ Each case is one of `unchanged.py`: `grown` has later generations with cuts, `re
 replay. It is run in a folder without workers, and in a store with each number of workers. There the same
 command is called once more from an empty cache, as on another machine: it finds nothing to do, and no
 object that a folder has too gets another tag. `verify` passes. A trial is one case with one number of
-workers.
+workers. With a small `--cache`, nothing is here that no task asks for, as on another machine.
 """
 
 import argparse
@@ -80,12 +80,13 @@ def place(case: Case, work: Path) -> Path:
     return work / "cases" / case.name
 
 
-def try_case(case: Case, work: Path, workers: int) -> dict[str, Any]:
+def try_case(case: Case, work: Path, workers: int, size: int) -> dict[str, Any]:
     """Do a case in a store, and compare it."""
     reference = by_content(artifacts_of_folder(in_folder(case, work)))
     server = shared_server(work / "server", parent=os.getpid())
     cache = work / "cache"
     os.environ.update({**server.environment, "SHARDMILL_CACHE": str(cache)})
+    os.environ["SHARDMILL_CACHE_BYTES"] = str(size)
     folder, url = place(case, work), f"s3://{BUCKET}/{uuid.uuid4().hex}/run"
     store = ObjectStore(StoreUrl.parse(url, key="url"))
     faults = made(case, folder, url, workers)
@@ -105,13 +106,13 @@ def try_case(case: Case, work: Path, workers: int) -> dict[str, Any]:
     return {"files": len(reference), "differ": len(differ), "faults": faults[:20]}
 
 
-def campaign(trials: Trials, *, cases: list[str], workers: list[int]) -> int:
+def campaign(trials: Trials, *, cases: list[str], workers: list[int], cache: int) -> int:
     """Do all trials, and print what they found."""
     work = trials.new_folder()
     bad = 0
     for name in cases:
         for number in workers:
-            do = partial(try_case, CASES[name], work, number)
+            do = partial(try_case, CASES[name], work, number, cache)
             result = trials.trial(f"{name}, {number} workers", do, failed=has_faults)
             bad += bool(result["faults"])
             print(f"{name}, {number} workers: {result['files']:,} files, {result['differ']} differ")
@@ -126,9 +127,13 @@ def main() -> int:
     parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(STORED), metavar="NAME")
     parser.add_argument("--workers", default="0,1,2,3", metavar="N,N,...", help="[default: 0,1,2,3]")
+    parser.add_argument(
+        "--cache", type=int, default=100 << 30, metavar="BYTES", help="[default: 100 GiB]"
+    )
     add_trial_options(parser)
     given = parser.parse_args()
-    chosen = {"cases": given.cases, "workers": [int(one) for one in given.workers.split(",")]}
+    numbers = [int(one) for one in given.workers.split(",")]
+    chosen = {"cases": given.cases, "workers": numbers, "cache": given.cache}
     return conduct(lambda trials: campaign(trials, **chosen), given, chosen, work=given.work.resolve())
 
 

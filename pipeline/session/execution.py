@@ -199,6 +199,7 @@ class Execution:
         """Do one phase and nothing else."""
         if phase.tasks:
             self.do([StepRun(step.name, self.need_of(step.name), one_phase(phase))])
+            self._tell_files(step.name)
 
     def close(self) -> None:
         """Leave Ray."""

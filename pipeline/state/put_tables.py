@@ -51,12 +51,16 @@ class PutTables:
         begin = f"{self.key}/" if self.key else ""
         path = self.run / f"{begin}{FILES}" / f".{step}.parquet"
         files = {key: digest for _, one in commits.all(step) for key, digest in one.files.items()}
-        self._there.pop(step, None)
+        before = self._there.pop(step, None)
         if not files:
             return
         write_files(path, files)
         digest = digest_file(path)
         key = f"{begin}{FILES}/{step}-{digest.sha256[:16]}.parquet"
+        if before is not None and before.key == key:
+            path.unlink()
+            self._there[step] = before
+            return
         if self.is_writable:
             self.store.put(key, path)
         self.cache.add(path, digest, self.run / key)

@@ -22,6 +22,7 @@ import shardmill
 from pipeline.commands import api
 from pipeline.report.report import RunReport
 from pipeline.run_file.deduplication import Dedup
+from pipeline.session import scanning
 from pipeline.state import lease, other_runs, tree
 from pipeline.steps.dedup import method
 from stages.errors import ConfigError, DataError, FormatError, Stopped, VerificationError
@@ -51,6 +52,10 @@ def corpus(made_once: MadeOnce) -> Path:
     def make(folder: Path) -> None:
         folder.mkdir()
         write_tiny_corpus(folder / "corpus")
+        lines = (folder / "corpus" / "a.jsonl").read_bytes().splitlines(keepends=True)
+        for place, name in enumerate("abc"):
+            part = lines[place * 5 : place * 5 + 5]
+            (folder / "corpus" / f"{name}.jsonl").write_bytes(b"".join(part))
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             api.run(RUN, "out", workers=0)
@@ -120,12 +125,18 @@ def test_partitions_read_rows_of_large_files(
         assert any(key.startswith(folder) for key in read), (folder, read)
 
 
-def test_workers_put_what_they_make_themselves(
-    store: ObjectStore, in_folder: dict[str, str], ray_session: None
+def test_workers_put_what_they_make_themselves_and_find_what_others_made(
+    store: ObjectStore, in_folder: dict[str, str], ray_session: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del ray_session
+    monkeypatch.setenv("SHARDMILL_CACHE_BYTES", "1")  # so that nothing is here that no task asks for
+    monkeypatch.setattr(scanning, "TASK_FILES", 1)
     assert api.run(RUN, _url(store), workers=2)["passed"]
-    _require_same(artifacts_of_store(store), in_folder)
+    found, wanted = (  # of the scan there was one task in the folder, and not three
+        {key: digest for key, digest in files.items() if not key.startswith("scan/")}
+        for files in (artifacts_of_store(store), in_folder)
+    )
+    _require_same(found, wanted)
     assert api.verify(_url(store), workers=0)["passed"]
 
 

@@ -46,7 +46,8 @@ def take_over_copy(folder: Path) -> None:
                 )
             state = RunLog(FolderStore(place), way_out=_WAY_OUT).read().state
             with tempfile.TemporaryDirectory(prefix=".copied-", dir=place) as text:
-                mirror(state, Path(text))
+                written = place / PLAN
+                mirror(state, Path(text), written=written.read_bytes() if written.exists() else None)
                 join_events(place)
                 (Path(text) / COMMITS).rename(place / COMMITS)  # whole, or not there
                 if state.plan is not None:

@@ -10,6 +10,7 @@ reads them there works as it is; of other files it has those that were asked for
 the log when a session begins, and is never truth.
 """
 
+import contextlib
 import json
 import shutil
 from collections.abc import Collection, Iterable
@@ -106,12 +107,13 @@ class StoredCommits(TreeCommits):
         self._writer.add(PlanEntry(plan=content))
 
 
-def mirror(state: LogState, tree: Path) -> None:
+def mirror(state: LogState, tree: Path, *, written: bytes | None = None) -> None:
     """Write the commits and the plan of a log into a tree, and nothing else of either.
 
     Args:
         state: of the log.
         tree: the folder.
+        written: run.json as it is in the store: of the same plan these bytes stay, with their order.
     """
     shutil.rmtree(tree / COMMITS, ignore_errors=True)
     (tree / PLAN).unlink(missing_ok=True)
@@ -121,7 +123,14 @@ def mirror(state: LogState, tree: Path) -> None:
         place.write_bytes(canonical_json(commit))
     if state.plan is not None:
         tree.mkdir(parents=True, exist_ok=True)
-        replace_file(tree / PLAN, (json.dumps(state.plan, indent=1) + "\n").encode())
+        replace_file(tree / PLAN, _plan_bytes(state.plan, written))
+
+
+def _plan_bytes(plan: dict[str, object], written: bytes | None) -> bytes:
+    with contextlib.suppress(ValueError):
+        if written is not None and json.loads(written) == plan:
+            return written
+    return (json.dumps(plan, indent=1) + "\n").encode()
 
 
 def _commits(state: LogState) -> Iterable[Commit]:

@@ -113,7 +113,12 @@ class StoredRun:
                 part.files = files_of(part.log.state)
                 part.tree = replace(part.tree, files=part.files)
                 mount(part.tree.root, part.tree)
-                mirror(part.log.state, part.tree.root)
+                written = part.tree.root / PLAN
+                mirror(
+                    part.log.state,
+                    part.tree.root,
+                    written=written.read_bytes() if written.exists() else None,
+                )
             part.writer = self._work.enter_context(
                 LogWriter(part.log, epoch=lease.epoch, holder=lease.holder, require=lease.require)
             )
@@ -220,7 +225,8 @@ class StoredRun:
                 log.state = state_of_copy(store)
             files = files_of(log.state)
             if log.state.number or not key:
-                mirror(log.state, root)
+                written = store.get(PLAN)
+                mirror(log.state, root, written=None if written is None else written.data)
                 events = bring_progress(store, root)
                 manifests = [one for one in files.below(DATASETS) if one.endswith(_MANIFESTS)]
                 for one in manifests:  # by which people see what datasets there are

@@ -3,6 +3,7 @@
 The server is a real one, on loopback. What a folder has is the oracle.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -24,6 +25,8 @@ from pipeline.report.report import RunReport
 from pipeline.run_file.deduplication import Dedup
 from pipeline.session import scanning
 from pipeline.state import lease, other_runs, tree
+from pipeline.state.log import LogState
+from pipeline.state.stored_commits import mirror
 from pipeline.steps.dedup import method
 from stages.errors import ConfigError, DataError, FormatError, Stopped, VerificationError
 from stages.stores import ranges
@@ -92,14 +95,24 @@ def test_a_run_in_a_store_has_the_bytes_of_one_in_a_folder(
     assert report["passed"]
     _require_same(artifacts_of_store(store), in_folder)
     before = {one.key: one.tag for one in store.list("datasets")}
-    shutil.rmtree(os.environ["SHARDMILL_CACHE"])
+    shutil.rmtree(os.environ["SHARDMILL_CACHE"])  # so the plan comes from the log, whose keys are sorted
     again = api.run(RUN, _url(store), workers=0)  # another machine: nothing is done again
     assert again["passed"]
+    _require_same(artifacts_of_store(store), in_folder)
     assert {one.key: one.tag for one in store.list("datasets")} == before
     rows = shardmill.open_dataset(f"{_url(store)}/datasets/mlm")
     wanted = shardmill.open_dataset("out/datasets/mlm")
     for name, column in wanted.batch(range(len(wanted))).items():
         assert np.array_equal(rows.batch(range(len(rows)))[name], column), name
+
+
+def test_a_plan_keeps_the_order_in_which_it_was_written(tmp_path: Path) -> None:
+    state, written = LogState(plan={"a": 1, "b": 2}), b'{"b": 2, "a": 1}'
+    mirror(state, tmp_path, written=written)
+    assert (tmp_path / "run.json").read_bytes() == written
+    for other in (b'{"b": 3, "a": 1}', b'{"b":', None):
+        mirror(state, tmp_path, written=other)
+        assert json.loads((tmp_path / "run.json").read_bytes()) == state.plan
 
 
 def test_partitions_read_rows_of_large_files(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.steps.table import step_of
+from stages.store.token_store import SUMS
 from tests.conftest import digests, run_small, write_small_corpus
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -26,6 +27,7 @@ FOLDERS = {
 }
 INGEST = {"unit_size": "200KiB", "min_chars": 20}
 """As it was when golden.json was written first: the bytes of units depend on it."""
+# Sums are left out: they came later, and a run without them is one of the same version.
 DRAWN_FOLDERS = {"sentences": "sentences", "draw": "datasets"}
 """Of a run with other datasets, since most runs have neither step."""
 DRAWN = [
@@ -40,7 +42,7 @@ def digests_by_step(output: Path, folders: dict[str, str]) -> dict[str, list[str
     """Give, for each step, its version and one digest over all its files."""
     result = {}
     for step, folder in folders.items():
-        written = digests(output, folder)
+        written = {k: d for k, d in digests(output, folder).items() if not k.endswith(f"/{SUMS}")}
         assert written, f"the run has no file of {step} in {folder}: switch the step on"
         files = json.dumps(written, sort_keys=True).encode()
         result[step] = [str(step_of(step).version), hashlib.sha256(files).hexdigest()]

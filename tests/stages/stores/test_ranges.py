@@ -1,5 +1,6 @@
 """Rows of arrays in a store are read without the rest of the file, and held to their digests."""
 
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +126,7 @@ def test_a_first_failure_is_the_last_request(
     def get(self: ObjectStore, key: str, begin: int, end: int) -> None:
         del begin, end
         asked.append(key)
+        time.sleep(0.01)
         raise Stopped(f"{self.place}: no answer")
 
     monkeypatch.setattr(ObjectStore, "get", get)

@@ -36,8 +36,8 @@ MOST_ENTRIES, MOST_BYTES = 1_000, 8 << 20
 """Of one object."""
 STATE_EVERY = 1_000
 """Objects after which all that holds is put into one."""
-_AHEAD = 16
-"""Objects that are read at once."""
+_FIRST, _AHEAD = 2, 16
+"""Objects that are read at once: few behind a state, which is mostly the end."""
 
 
 class TakeEntry(Config):
@@ -180,10 +180,12 @@ class RunLog:
         """
         if not self.state.number:
             self._begin()
+        ahead = _FIRST
         with ThreadPoolExecutor(_AHEAD) as pool:
             while True:
                 first = self.state.number + 1
-                keys = [number_key(first + n) for n in range(_AHEAD if first > 1 else 2)]
+                keys = [number_key(first + n) for n in range(ahead)]
+                ahead = _AHEAD
                 found = list(pool.map(self.store.get, keys))
                 for number, one in enumerate(found, first):
                     if one is None or not one.data:  # a cut request may leave an empty object

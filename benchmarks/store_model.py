@@ -5,12 +5,16 @@
 Lines are those of `store_requests.py --json`. The model of requests of a run, with the cost of a call
 that finds nothing to do taken out of each step, is
 
-    a + b units + c shards + d units x shards + e groups x ranges
+    reads     a + b units + c shards + d units x shards + e groups x ranges
+    writes    a + b units + c shards + d groups + e ranges
 
 where groups are those of deduplication, and ranges those of its band keys. Its numbers are the least
-squares, none below 0, of the relative errors. A projection says how long a part is on average that a
-shard reads of a unit, and that a range of keys has in a group. Costs are those of 0.4 dollars for a
-million requests that read, and 5 for those that write or list.
+squares, none below 0, of the relative errors. They need runs that differ in each of these: give some
+with `--set packing.shards=24`, `ingest.unit_size=4MiB` and `resources.keys_per_partition=65536`.
+
+A projection says how long a part is on average that a shard reads of a unit, and that a range of keys
+has in a group. Costs are those of 0.4 dollars for a million requests that read, and 5 for those that
+write or list.
 """
 
 import argparse
@@ -47,10 +51,12 @@ class Counts:
     groups: float
     ranges: float
 
-    @property
-    def terms(self) -> list[float]:
-        """Of the model."""
-        return [1.0, self.units, self.shards, self.units * self.shards, self.groups * self.ranges]
+    def terms(self, name: str) -> list[float]:
+        """Return what the numbers of a model are multiplied with."""
+        alone = [1.0, self.units, self.shards]
+        if name == "writes":
+            return [*alone, self.groups, self.ranges]
+        return [*alone, self.units * self.shards, self.groups * self.ranges]
 
 
 def requests_of(line: dict[str, Any], verbs: Sequence[str]) -> float:
@@ -60,9 +66,9 @@ def requests_of(line: dict[str, Any], verbs: Sequence[str]) -> float:
     return float(sum(sum(one[verb] for verb in verbs) - idle for one in steps.values()))
 
 
-def fitted(counts: Sequence[Counts], found: Sequence[float]) -> NDArray[np.float64]:
+def fitted(name: str, counts: Sequence[Counts], found: Sequence[float]) -> NDArray[np.float64]:
     """Return the numbers of the model, none below 0: those that would be are left out in turn."""
-    terms = np.array([one.terms for one in counts]) / np.array(found)[:, None]
+    terms = np.array([one.terms(name) for one in counts]) / np.array(found)[:, None]
     used = list(range(terms.shape[1]))
     while True:
         numbers, *_ = np.linalg.lstsq(terms[:, used], np.ones(len(found)), rcond=None)
@@ -101,8 +107,8 @@ def print_model(lines: Sequence[dict[str, Any]]) -> dict[str, NDArray[np.float64
     print("| requests | a | b | c | d | e | errors |\n|---|---|---|---|---|---|---|")
     for name, verbs in VERBS.items():
         found = [requests_of(line, verbs) for line in lines]
-        numbers = models[name] = fitted(counts, found)
-        modelled = [float(np.dot(numbers, one.terms)) for one in counts]
+        numbers = models[name] = fitted(name, counts, found)
+        modelled = [float(np.dot(numbers, one.terms(name))) for one in counts]
         errors = [f"{model / real - 1:+.0%}" for model, real in zip(modelled, found, strict=True)]
         shown = " | ".join(f"{number:,.3g}" for number in numbers)
         print(f"| {name} | {shown} | {', '.join(errors)} |")
@@ -124,7 +130,7 @@ def main() -> None:
     last = max(lines, key=lambda line: line["text_bytes"])
     for terabytes, unit_mib, keys_mi in product(given.terabytes, given.unit_mib, given.keys_mi):
         one = projected(last, terabytes, unit_mib, keys_mi)
-        asked = {name: float(np.dot(numbers, one.terms)) for name, numbers in models.items()}
+        asked = {name: float(np.dot(numbers, one.terms(name))) for name, numbers in models.items()}
         dollars = sum(DOLLARS[name] * number for name, number in asked.items())
         millions = " | ".join(f"{number / 1e6:,.1f}" for number in asked.values())
         sizes = " | ".join(f"{size:,.0f}" for size in parts(last, one, terabytes))

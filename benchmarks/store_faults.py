@@ -8,7 +8,6 @@ requests, faults by kind and verb, and what was wrong: other bytes, tracebacks, 
 """
 
 import argparse
-import contextlib
 import functools
 import json
 import os
@@ -20,7 +19,6 @@ import tempfile
 import traceback
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,7 @@ from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl
 from tests.laws.tiny_run import tiny_run, write_tiny_corpus
 from tests.material.fault_proxy import KINDS, VERBS, FaultProxy, Faults, fits
-from tests.material.store_server import BUCKET, shared_server
+from tests.material.store_server import BUCKET, changed_environment, shared_server
 from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
 
 KEYS = 12
@@ -161,7 +159,7 @@ def do_run(folder: Path, environment: dict[str, str], direct: dict[str, str], ou
         outcome.tracebacks.append(said)
     elif code:
         outcome.dead_ends.append(f"exit code {code} after {calls} calls: {said}")
-    with _environment(direct):
+    with changed_environment(direct):
         found = artifacts_of_store(ObjectStore(StoreUrl("s3", BUCKET, name)))
     wanted = artifacts_of_folder(folder / "out")
     differ = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
@@ -200,24 +198,13 @@ def _run(folder: Path, output: str, *, environment: dict[str, str], cache: str) 
     return done.returncode, done.stderr[-2_000:]
 
 
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def try_operations(work: Path, *, seed: int, rate: float) -> dict[str, Any]:
     """Do a block of operations through the proxy."""
     outcome, faults = Outcome(), Faults(seed, rate, HANG)
     server = shared_server(work / "server", parent=os.getpid())
     with FaultProxy(int(server.endpoint.rpartition(":")[2]), faults) as proxy:
         bucket.TIMEOUT = TIMEOUT
-        with _environment({**server.environment, "AWS_ENDPOINT_URL": proxy.endpoint}):
+        with changed_environment({**server.environment, "AWS_ENDPOINT_URL": proxy.endpoint}):
             store = ObjectStore(StoreUrl("s3", BUCKET, uuid.uuid4().hex))
             operate(store, count=BLOCK, seed=seed, outcome=outcome)
     return result_of(outcome, faults)

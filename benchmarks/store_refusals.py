@@ -32,7 +32,7 @@ from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl
 from tests.laws.tiny_run import TINY, write_tiny_corpus
 from tests.material.fault_proxy import FaultProxy, Refusals
-from tests.material.store_server import BUCKET, SECRET, StoreServer, shared_server
+from tests.material.store_server import BUCKET, SECRET, StoreServer, changed_environment, shared_server
 
 REFUSED, LATER = 2, 75
 NOBODY = "http://127.0.0.1:1"
@@ -124,7 +124,7 @@ def not_installed(place: Place) -> Iterator[Call]:
 @contextlib.contextmanager
 def other_things(place: Place) -> Iterator[Call]:
     """Name a prefix that holds something else."""
-    with _environment(place.server.environment):
+    with changed_environment(place.server.environment):
         ObjectStore(StoreUrl("s3", BUCKET, place.name)).put_new("model.bin", b"1")
     yield place.call()
 
@@ -132,7 +132,7 @@ def other_things(place: Place) -> Iterator[Call]:
 @contextlib.contextmanager
 def held(place: Place) -> Iterator[Call]:
     """Begin a run where another one is at work, which renews its lease every second."""
-    with _environment(place.server.environment):
+    with changed_environment(place.server.environment):
         store = ObjectStore(StoreUrl("s3", BUCKET, place.name))
         lease = Lease(store, "other", "elsewhere", 7, period=6.0)
         lease.take(least=1, tell=print)
@@ -227,22 +227,11 @@ def _program(place: Place, call: Call) -> Iterator[Any]:
 
 
 def _wait_for_lease(place: Place) -> ObjectStore:
-    with _environment(place.server.environment):
+    with changed_environment(place.server.environment):
         store = ObjectStore(StoreUrl("s3", BUCKET, place.name))
         while store.get(LEASE) is None:
             time.sleep(0.02)
         return store
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def try_case(place: Place, case: Case) -> dict[str, Any]:

@@ -6,6 +6,7 @@ The first test that asks for it starts it, in a process of its own that watches 
 server that is killed is started again, with what it has on the disk.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -19,6 +20,7 @@ import sysconfig
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -44,6 +46,18 @@ class StoreServer:
     def environment(self) -> dict[str, str]:
         """What a client reads."""
         return {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint, "AWS_REGION": "us-east-1"}
+
+
+@contextlib.contextmanager
+def changed_environment(values: dict[str, str]) -> Iterator[None]:
+    """Have other variables in the environment for a while."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def server_binary() -> Path | None:

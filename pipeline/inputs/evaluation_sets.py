@@ -14,7 +14,7 @@ import xxhash
 
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.place_files import open_place
-from pipeline.inputs.places import is_url
+from pipeline.inputs.places import is_url, root_of
 from pipeline.inputs.spread_records import spread_records
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.dataset import Dataset
@@ -27,10 +27,13 @@ from stages.errors import ConfigError, DataError
 from stages.reading.delimiters import Quoting
 from stages.reading.reader import StreamReader
 from stages.reading.records import FieldsForFilters, RawDocument
+from stages.stores.given import given_path
 
 _ITEM_BYTES = 1 << 28
 """Longest item."""
 _CHUNK = 1 << 22
+_BASE = "/./"
+"""In a resolved path, between the run file's folder, of which nothing is a pattern, and what it says."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def read_items(wanted: EvaluationSet, found: ItemsRead | None = None) -> Iterato
     Raises:
         DataError: a file changed since the run was planned.
     """
-    files = _found(wanted, Path("/"))
+    files = _found_here(wanted)
     with _named(wanted):
         if {one.path: _digest(one) for one in files} != wanted.digests:
             raise DataError(f"{_key(wanted)}: its files changed since the run was planned; run again")
@@ -98,9 +101,34 @@ def read_items(wanted: EvaluationSet, found: ItemsRead | None = None) -> Iterato
             yield from _items(one, wanted, found or ItemsRead())
 
 
+def local_files(wanted: EvaluationSet) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a resolved set that lie on this machine, each with its path below its root."""
+    for one in _found_here(wanted):
+        if isinstance(one.place, Path):
+            yield one.path, one.place
+
+
+def _found_here(wanted: EvaluationSet) -> list[FoundFile]:
+    """Return the files of a resolved set in the order of their paths, where a task finds them."""
+    files: list[FoundFile] = []
+    for path in wanted.paths:
+        base, pattern = Path("/"), path
+        if _BASE in path and not is_url(path):
+            before, _, pattern = path.partition(_BASE)
+            base = Path(before)
+        if not is_url(path):
+            inside = root_of(Path(), pattern)
+            base, pattern = given_path(base / inside), str(Path(pattern).relative_to(inside))
+        files += _found(wanted.model_copy(update={"paths": (pattern,)}), base)
+    return sorted(files, key=lambda one: one.path)
+
+
 def _resolved(wanted: EvaluationSet, file: RunFile, base: Path) -> EvaluationSet:
     assert file.decontamination is not None, "there are sets"
-    paths = tuple(path if is_url(path) else str((base / path).absolute()) for path in wanted.paths)
+    paths = tuple(
+        path if is_url(path) or Path(path).is_absolute() else f"{base.absolute()}{_BASE}{path}"
+        for path in wanted.paths
+    )
     key, placed = _key(wanted), wanted.model_copy(update={"paths": paths})
     with _named(wanted):
         files = _found(wanted, base)

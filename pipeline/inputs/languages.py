@@ -19,6 +19,7 @@ from stages.errors import ConfigError, DataError
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import Line, split_lines
 from stages.store.folders import entries
+from stages.stores.given import given_path
 
 BUNDLED = "Universal Declaration of Human Rights"
 BUNDLED_CORPUS = Path("examples/corpus")
@@ -51,7 +52,7 @@ def parallel_lines(folder: Path, *, name: str = "--parallel") -> dict[str, list[
 def parallel_files(folder: Path, *, name: str = "--parallel") -> dict[str, Path]:
     """Return each LANG.txt of a folder by language; args and errors are those of `parallel_lines`."""
     option = f"{name} {folder}"
-    files = [path for path in _files(folder, option) if _ending(path) == _TEXT]
+    files = [path for path in _files(given_path(folder), option) if _ending(path) == _TEXT]
     if len(files) < 2:  # noqa: PLR2004  # a language, and one to compare it with
         found = f"only {files[0].name}" if files else "no file"
         raise ConfigError(

@@ -15,6 +15,7 @@ from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_fi
 from pipeline.run_file.config import FairnessSection, RunFile
 from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError, DataError, FormatError
+from stages.stores.given import given_path
 from stages.tokenizer.existing import describe
 from stages.tokenizer.parity import ParallelTexts, parallel_texts, require_reference
 from stages.tokenizer.recognised import RecognisedFile, tokenizer_file
@@ -115,7 +116,7 @@ def _digests(fairness: FairnessSection) -> dict[str, str]:
 
 def _content(path: Path, key: str) -> bytes:
     try:
-        return read_regular(path, partial(_require_file, f"{key} = {str(path)!r}"))
+        return read_regular(given_path(path), partial(_require_file, f"{key} = {str(path)!r}"))
     except FileNotFoundError as error:
         raise ConfigError(f"{key} = {str(path)!r}: no such file") from error
     except OSError as error:

@@ -20,6 +20,7 @@ from typing import TextIO
 from pipeline.engine.memory import WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
+from pipeline.inputs.given_files import given_folders
 from pipeline.inputs.parallel_text import resolve_fairness
 from pipeline.planning.against import labels
 from pipeline.planning.needs import require_for_inputs, require_memory
@@ -203,6 +204,8 @@ def _run_one(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> Ru
     with open_execution(
         request.output, resources, needs=needs, stream=stream, verbose=verbose
     ) as execution:
+        if (stored := stored_run_at(execution.root)) is not None:
+            stored.give(given_folders(request.file))
         report = _steps(request, execution)
         execution.journal.status(outcome_of(report), until=request.until)
         return report

@@ -10,9 +10,11 @@ its own key. One lease holds them all.
 import contextlib
 import json
 import os
+import shutil
 import socket
+import tempfile
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,11 +34,13 @@ from pipeline.state.tree import CommittedFiles, Tree, TreeStorage
 from pipeline.state.tree_folders import TREES, lock_tree, passing_folder, tree_of
 from pipeline.state.worker_place import Known, OtherRunPlace, TreePlace
 from pipeline.system.printable import as_known, name_folder
-from stages.errors import ShardmillError
+from stages.errors import DataError, ShardmillError
+from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME
 from stages.store.generations import GENERATIONS, generation_name
 from stages.store.manifest import MANIFEST_NAME
 from stages.stores.cache import NodeCache
+from stages.stores.given import GIVEN, GivenFolder
 from stages.stores.mounts import mount, unmount
 from stages.stores.store import Store
 
@@ -77,6 +81,8 @@ class StoredRun:
     """None if it is only read."""
     tolerant: bool = False
     """Whether files that are gone or changed are left absent; checks name them."""
+    given: tuple[GivenFolder, ...] = ()
+    """What the run file names on this machine."""
     _parts: dict[str, _GenerationTree] = field(default_factory=dict)
     _work: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -138,7 +144,35 @@ class StoredRun:
         """
         epoch = 0 if self.lease is None else self.lease.epoch
         key = self._key(root)
-        return TreePlace(self.root, self.store, key, temporary, self.cache, epoch, others, self.tolerant)
+        return TreePlace(
+            *(self.root, self.store, key, temporary, self.cache, epoch, others, self.tolerant),
+            self.given,
+        )
+
+    def give(self, folders: Sequence[GivenFolder]) -> None:
+        """Bring files of this machine to the run, for tasks on others; what is there is not put again.
+
+        Args:
+            folders: with the files.
+
+        Raises:
+            DataError: a file has changed meanwhile.
+        """
+        self.given = tuple(folders)
+        wanted = {
+            f"{GIVEN}/{digest.sha256}": (one.folder / name, digest)
+            for one in folders
+            for name, digest in one.files.items()
+        }
+        there = {one.key: one.size for one in self.store.list(GIVEN)} if wanted else {}
+        for key, (path, digest) in sorted(wanted.items()):
+            if there.get(key) == digest.bytes:
+                continue
+            with tempfile.NamedTemporaryFile(dir=self.root.parent) as copy:  # nobody changes that
+                shutil.copyfile(path, copy.name)
+                if digest_file(Path(copy.name)) != digest:
+                    raise DataError(f"{path}: changed while it was read; run again")
+                self.store.put(key, Path(copy.name))
 
     def known(self, root: Path, after: Iterable[tuple[str, str]], before: Commit | None) -> Known:
         """Return what a task is told of the files that it may read.

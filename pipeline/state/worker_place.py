@@ -15,6 +15,7 @@ from pipeline.state.lease import require_epoch
 from pipeline.state.tree import Tree, put_files
 from stages.store.digests import FileDigest
 from stages.stores.cache import NodeCache
+from stages.stores.given import GIVEN, GivenFiles, GivenFolder, giving
 from stages.stores.mounts import mount, mounted_at
 from stages.stores.store import Store
 
@@ -109,6 +110,8 @@ class TreePlace:
     """Runs in stores that this one reads."""
     tolerant: bool = False
     """Whether files that are gone or have other bytes are left absent; checks name them."""
+    given: tuple[GivenFolder, ...] = ()
+    """What the run file names on the driver's machine."""
 
     @property
     def root(self) -> Path:
@@ -130,7 +133,8 @@ class TreePlace:
         files = getattr(found[1], "files", None)
         if isinstance(files, TableFiles):
             files.tell(known.tables, known.files)
-        with self.cache.using():
+        given = GivenFiles(self.store, self.cache, self.run.parent / GIVEN, self.given)
+        with self.cache.using(), giving(given):
             yield
 
     def publish(self, folder: Path, files: Mapping[str, FileDigest]) -> dict[str, str]:

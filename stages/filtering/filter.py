@@ -90,6 +90,11 @@ def no_columns(_: FilterConfig) -> tuple[str, ...]:
     return ()
 
 
+def no_files(_: FilterConfig) -> tuple[str, ...]:
+    """Name no file."""
+    return ()
+
+
 def never(_: FilterConfig) -> bool:
     """Say no."""
     return False
@@ -123,6 +128,9 @@ class Filter(Generic[Settings_contra]):
     """Returns the settings with the digest of what they rest on: files beside the run file, code, a
     model. Raises ConfigError if that is not there; takes the run file's folder, and the setting's name
     for messages."""
+    files: Callable[[Settings_contra], tuple[str, ...]] = no_files
+    """Returns the absolute paths of the files that a judge of resolved settings reads. It opens each at
+    `stages.stores.given.given_path`: on another machine they are elsewhere."""
     warning: Callable[[Settings_contra], str | None] = no_warning
     """Says what of resolved settings has no effect, for people."""
     undecided: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from stages.errors import ConfigError, DataError
 from stages.filtering.column import Missing, is_missing
 from stages.filtering.filter import Document, Filter, FilterConfig, Judge, Removal
 from stages.filtering.url_lists import host_of, lowered, read_domains, read_parts
+from stages.stores.given import given_path
 
 _SHOWN = 60
 """Characters of a line that are shown."""
@@ -51,7 +52,7 @@ class UrlLists(FilterConfig):
 
 
 def _open(config: UrlLists) -> Judge:
-    (domains, _), substrings = read_domains(config.domains), read_parts(config.substrings)
+    (domains, _), substrings = read_domains(_here(config.domains)), read_parts(_here(config.substrings))
     if _digest(domains, substrings) != config.digest:
         raise DataError(f"{_named(config)}: changed since the run was planned; run again")
     blocked = frozenset(domains)
@@ -71,6 +72,14 @@ def _open(config: UrlLists) -> Judge:
         return None if found is None else Removal("substring", f"holds {found!r} of substrings")
 
     return judge
+
+
+def _here(places: Sequence[str]) -> list[str]:
+    return [str(given_path(Path(place))) for place in places]
+
+
+def _files(config: UrlLists) -> tuple[str, ...]:
+    return (*config.domains, *config.substrings)
 
 
 def _resolve(config: UrlLists, base: Path, key: str) -> UrlLists:
@@ -116,7 +125,7 @@ def _digest(domains: Sequence[str], substrings: Sequence[str]) -> str:
 
 
 def _named(config: UrlLists) -> str:
-    return ", ".join((*config.domains, *config.substrings))
+    return ", ".join(_files(config))
 
 
 def _columns(config: UrlLists) -> tuple[str, ...]:
@@ -130,6 +139,7 @@ URL = Filter(
     version=2,
     columns=_columns,
     resolve=_resolve,
+    files=_files,
     warning=_warning,
     undecided=("domains", "substrings"),
 )

@@ -1,12 +1,21 @@
 """What tests of laws share."""
 
 import shutil
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pipeline.commands import api
+from stages.stores.objects import ObjectStore
+from stages.stores.url import StoreUrl
 from stages.verify import drawn
+from tests.laws.stored_tiny_run import RUN
+from tests.laws.tiny_run import write_tiny_corpus
+from tests.made_once import MadeOnce
+from tests.material.store_server import BUCKET, StoreServer
+from tests.material.stored_runs import artifacts_of_folder
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +43,39 @@ def copied(grown: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy, which a test may change, of the grown run of its module."""
     yield Path(shutil.copytree(grown, tmp_path / "copy"))
     shutil.rmtree(tmp_path / "copy")
+
+
+@pytest.fixture(scope="session")
+def corpus(made_once: MadeOnce) -> Path:
+    """A folder with the corpus, and the tiny run over it in `out`."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        write_tiny_corpus(folder / "corpus")
+        lines = (folder / "corpus" / "a.jsonl").read_bytes().splitlines(keepends=True)
+        for place, name in enumerate("abc"):
+            part = lines[place * 5 : place * 5 + 5]
+            (folder / "corpus" / f"{name}.jsonl").write_bytes(b"".join(part))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            api.run(RUN, "out", workers=0)
+
+    return made_once(make)
+
+
+@pytest.fixture
+def in_folder(corpus: Path) -> dict[str, str]:
+    """The files of the tiny run in a folder."""
+    return artifacts_of_folder(corpus / "out")
+
+
+@pytest.fixture
+def store(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: Path
+) -> ObjectStore:
+    """An empty place in the bucket; the corpus lies in the current folder."""
+    for name, value in store_server.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SHARDMILL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(corpus)
+    return ObjectStore(StoreUrl("s3", BUCKET, f"{uuid.uuid4().hex}/tiny"))

@@ -56,6 +56,7 @@ BETWEEN_SIBLINGS = {
     ("export", "stores"): "a tokenizer of a run in a store is brought first",
     ("export", "tokenizer"): "what an export says of the ids that frame documents",
     ("filtering", "cleaning"): "a text that a filter changed is cleaned again",
+    ("filtering", "stores"): "a list of the user's machine is brought to other machines",
     ("reading", "chat"): "a record may hold a dialogue in place of a text",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
     ("loading", "packing"): "documents are told from what frames their rows",

@@ -5,10 +5,9 @@
     cut             B: its tokens behind the first row, 2
 
 Counted from the files of each shard, one shard at a time: of a document some numbers are held. What an
-earlier report says of the same split, by its fingerprint, is not counted again.
+earlier report counted of the same split, by its fingerprint, is not counted again.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.report.counted import Counted
 from pipeline.report.report import Packed, SplitPacking, SplitTotals
 from pipeline.steps.names import read_rows
 from stages.columns import SHARD_DOCUMENTS, keep_columns_of, with_kept
@@ -28,8 +28,6 @@ from stages.store.manifest import LOSS_MASK, Manifest, Shard, read_manifest
 from stages.stores.mounts import here
 from stages.verify.mechanics import SegmentedRows, check_segments
 
-REPORT, COUNTS = "report", "packing.json"
-"""The folder of a report in that of its run, and what was counted for one that was removed."""
 _BY = ("source", "language")
 """The columns of documents by which is counted."""
 _BLOCK = 1 << 20
@@ -75,43 +73,31 @@ class DocumentsOfRows:
     """Its segments without such a token; likewise."""
 
 
-def packing_of(output: Path, datasets: Mapping[str, SplitTotals]) -> dict[str, dict[str, SplitPacking]]:
+def packing_of(
+    output: Path, datasets: Mapping[str, SplitTotals], counted: Counted
+) -> dict[str, dict[str, SplitPacking]]:
     """Return padding and cuts of every split, by source and by language, most padding first.
 
     Args:
         output: the run.
         datasets: what its report says of them; the fingerprint names what is to be counted.
+        counted: what was counted before.
     """
-    known = _known(output)
+
+    def split_of(name: str, split: str, fingerprint: str) -> SplitPacking:
+        folder = output / "datasets" / name / split
+        return counted.once(
+            f"packing {name} {split}",
+            fingerprint,
+            SplitPacking,
+            lambda: _split(here(folder), fingerprint),
+            is_sound=lambda found: found.sources,
+        )
+
     return {
-        name: {
-            split: known.get(totals.fingerprint)
-            or _split(here(output / "datasets" / name / split), totals.fingerprint)
-            for split, totals in splits.items()
-        }
+        name: {split: split_of(name, split, totals.fingerprint) for split, totals in splits.items()}
         for name, splits in datasets.items()
     }
-
-
-def write_counts(output: Path) -> None:
-    """Keep what a report says of each split beside it, before the report is removed."""
-    if known := _known(output):
-        content = {name: split.model_dump(mode="json") for name, split in known.items()}
-        (output / REPORT / COUNTS).write_text(json.dumps(content), encoding="utf-8")
-
-
-def _known(output: Path) -> dict[str, SplitPacking]:
-    """Return what was counted of each split before, by fingerprint."""
-    found = dict[str, SplitPacking]()
-    for name in (COUNTS, "report.json"):
-        try:
-            content = json.loads((output / REPORT / name).read_text(encoding="utf-8"))
-            datasets = [content] if name == COUNTS else content["packing"].values()
-            splits = [SplitPacking.model_validate(one) for each in datasets for one in each.values()]
-            found |= {split.fingerprint: split for split in splits if split.sources}
-        except (OSError, ValueError, LookupError, AttributeError, TypeError):  # none, or not one of ours
-            continue
-    return found
 
 
 def silent_sources(packing: Mapping[str, Mapping[str, SplitPacking]]) -> Iterator[str]:

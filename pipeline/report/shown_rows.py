@@ -1,9 +1,11 @@
 """Shown rows: the beginning of a row of each dataset, token by token, as the page draws it."""
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
+from pipeline.report.counted import Counted
 from pipeline.report.inspection import Role, RowContent, TokenContent, inspect, readable
 from pipeline.report.part import Part
 from stages.errors import ConfigError, DataError
@@ -52,20 +54,28 @@ _SAID = {
 }
 
 
-def first_rows(output: Path, datasets: Mapping[str, Collection[str]]) -> dict[str, ShownRow]:
+def first_rows(
+    output: Path, datasets: Mapping[str, Mapping[str, str]], counted: Counted
+) -> dict[str, ShownRow]:
     """Return the beginning of the first row of each dataset; of a damaged one `verify` says more.
 
     Args:
         output: folder of the run.
-        datasets: their names, with the splits that they have.
+        datasets: their names, with the fingerprints of the splits that they have.
+        counted: rows that were shown before.
     """
     shown = {}
     for name, splits in datasets.items():
         split = next((one for one in ("train", "validation") if one in splits), None)
         if split is not None:
+            look = partial(_first_row, output, name, split)
             with contextlib.suppress(ConfigError, DataError):
-                shown[name] = shown_row(inspect(output, name, split=split))
+                shown[name] = counted.once(f"row {name}", splits[split], ShownRow, look)
     return shown
+
+
+def _first_row(output: Path, name: str, split: str) -> ShownRow:
+    return shown_row(inspect(output, name, split=split))
 
 
 def shown_row(row: RowContent) -> ShownRow:

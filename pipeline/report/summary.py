@@ -1,26 +1,29 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pipeline.inputs.limited import limited_note
 from pipeline.inputs.skipped import SkippedFiles
-from pipeline.report.before import languages_before, repeated_texts
+from pipeline.report.before import RepeatedText, languages_before, repeated_texts
 from pipeline.report.card import render_card
+from pipeline.report.counted import REPORT, Counted
 from pipeline.report.evidence import evidence_of, joined_warning
 from pipeline.report.fairness import fairness_of
 from pipeline.report.flow import shown_place
 from pipeline.report.made import made_of
 from pipeline.report.mixes import mixes_in, mixes_of, packed_of, wholes_of
-from pipeline.report.packing import COUNTS, REPORT, packing_of, silent_sources, write_counts
+from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.report import DocumentCounts, Fairness, LanguageRow, Report, RunReport, SplitTotals
 from pipeline.report.shown_rows import first_rows
-from pipeline.report.similarity import similarity_of
+from pipeline.report.similarity import Similarity, similarity_of
 from pipeline.report.steps import step_metrics
-from pipeline.report.texts import lengths_of, texts_of
+from pipeline.report.texts import Lengths, TextSample, lengths_of, texts_of
 from pipeline.run_file.config import OWN, RunFile
+from pipeline.state.commits import PLAN
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP, section_loss, short_first
@@ -29,6 +32,7 @@ from pipeline.steps.ingest.columns import unused_roles
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import AuditReport
 from pipeline.steps.replay.step import REPLAY
+from pipeline.steps.run_folder import RunFolder
 from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.make import MIXED
 from pipeline.steps.shard.step import SHARD
@@ -61,19 +65,25 @@ def write_report(
     Raises:
         VerificationError: documents or tokens do not add up.
     """
+    counted = Counted(output)
     report = summarise(
-        file, records, output, audited=audited, skipped=skipped, input_bytes=input_bytes, stopped=stopped
+        file,
+        records,
+        counted,
+        audited=audited,
+        skipped=skipped,
+        input_bytes=input_bytes,
+        stopped=stopped,
     )
     remove_report(output)
     folder = output / REPORT
     folder.mkdir(exist_ok=True)
+    counted.write()
     plain = report.plain
     text = json.dumps(plain, indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")
     (folder / "index.html").write_text(render_page(report), encoding="utf-8")
     (folder / "card.md").write_text(render_card(report, file), encoding="utf-8")
-    if stopped is None:
-        (folder / COUNTS).unlink(missing_ok=True)
     for name, verdict in plain["verify"].items():
         place = output / "verify" / name / "verdict.json"
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -82,21 +92,16 @@ def write_report(
 
 
 def remove_report(output: Path) -> None:
-    """Remove the report of a run that is about to change; what was counted of its rows is kept apart."""
-    write_counts(output)
-    for name in (
-        "report.json",
-        "index.html",
-        "card.md",
-        "report.html",
-    ):  # the last of an earlier version
+    """Remove the report of a run that is about to change; what was counted of its files stays."""
+    earlier = ("report.html", "packing.json")  # which earlier versions wrote
+    for name in ("report.json", "index.html", "card.md", *earlier):
         (output / REPORT / name).unlink(missing_ok=True)
 
 
 def summarise(
     file: RunFile,
     records: Records,
-    output: Path,
+    counted: Counted,
     *,
     audited: AuditReport | None = None,
     skipped: Sequence[SkippedFiles] = (),
@@ -105,17 +110,30 @@ def summarise(
 ) -> Report:
     """Return the report of a run that has come as far as its records.
 
+    Args:
+        file: the run.
+        records: of its steps.
+        counted: what earlier reports counted of its files.
+        audited: what `verify` found, if it was called.
+        skipped: files that are not read.
+        input_bytes: of the files that are read, if it is known.
+        stopped: why the work stopped, if it did.
+
     Raises:
         VerificationError: documents or tokens do not add up.
     """
-    found = records.datasets(VERIFY)
+    output, found = counted.output, records.datasets(VERIFY)
     verdicts = {one.name: found[one.name] for one in file.datasets if one.name in found}
     documents, languages = _documents(file, records), _languages(records)
     datasets = {name: record.splits for name, record in records.datasets(SHARD).items()}
     _require_conservation(documents, datasets, records)
-    packing = packing_of(output, datasets)
+    packing = packing_of(output, datasets, counted)
     fairness = None if records.get(TOKENIZER) is None else _fairness(file, records, output)
-    verified = {name: splits for name, splits in datasets.items() if name in verdicts}
+    verified = {
+        name: {split: one.fingerprint for split, one in splits.items()}
+        for name, splits in datasets.items()
+        if name in verdicts
+    }
     return Report(
         name=file.name,
         output=str(output),
@@ -143,16 +161,48 @@ def summarise(
         steps=step_metrics(output, records, input_bytes=input_bytes),
         mix=mixes_of(file, verdicts),
         whole=wholes_of(output, packed_of(verdicts), mixes_in(verdicts)),
-        similarity=None if documents.removed is None else similarity_of(file, output),
-        repeated=repeated_texts(output) if documents.cut_bytes else None,
-        languages_before=languages_before(output) if languages else None,
-        lengths=lengths_of(output) if languages else None,
-        texts=texts_of(output),
-        rows=first_rows(output, verified) if verified else None,
+        rows=first_rows(output, verified, counted) if verified else None,
         made=made_of(file, output),
         evidence=evidence_of(records, audited),
         fairness=fairness,
+        **_seen_in_files(file, records, counted),
     )
+
+
+def _seen_in_files(file: RunFile, records: Records, counted: Counted) -> Mapping[str, Any]:
+    """Return what large files of the run show, by the fields of its report."""
+    output, selections = counted.output, _selections(file, records)
+    done = _fingerprints(output, records)
+    cuts, stored = records.get(CUT), records.get(TOKENIZE)
+
+    def seen(name: str, step: str, kind: object, count: Callable[[], object]) -> object:
+        return counted.once(name, done.get(step), kind, count)
+
+    found = {
+        "texts": seen("texts", INGEST.name, TextSample | None, lambda: texts_of(output)),
+    }
+    if selections:
+        found["similarity"] = seen(
+            "similarity", DEDUP.name, Similarity | None, lambda: similarity_of(file, output)
+        )
+    if cuts is not None and cuts.bytes:
+        found["repeated"] = seen(
+            "repeated", CUT.name, tuple[RepeatedText, ...], lambda: repeated_texts(output)
+        )
+    if stored is not None and stored.languages:
+        found["lengths"] = seen("lengths", TOKENIZE.name, Lengths | None, lambda: lengths_of(output))
+        found["languages_before"] = seen(
+            "languages_before", INGEST.name, dict[str, int] | None, lambda: languages_before(output)
+        )
+    return found
+
+
+def _fingerprints(output: Path, records: Records) -> dict[str, str]:
+    """Return the fingerprints of the steps that are whole, by their names in the plan."""
+    if not (output / PLAN).exists():
+        return {}
+    done = dict(records.items())
+    return {name: one.fingerprint for name, one in RunFolder(output).plan.steps.items() if name in done}
 
 
 def _passed(

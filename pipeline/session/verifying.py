@@ -18,6 +18,7 @@ from pipeline.planning.against import reopened
 from pipeline.planning.generations import number_of
 from pipeline.planning.plan import plan_scope, scope_again
 from pipeline.planning.replays import replays_again
+from pipeline.report.counted import Counted
 from pipeline.report.mixes import add_generations, mixes_in, packed_of
 from pipeline.report.report import RunReport
 from pipeline.report.summary import summarise, write_report
@@ -165,7 +166,7 @@ def _unwritten_report(
 
     Args are those of `summarise`, and the verdicts on earlier generations, which no folder has.
     """
-    report = summarise(file, records, output, audited=audited, skipped=skipped, stopped=stopped)
+    report = summarise(file, records, Counted(output), audited=audited, skipped=skipped, stopped=stopped)
     verdicts = records.datasets(VERIFY)
     parts = [packed_of(one) for one in (*before, verdicts)]
     wholes = add_generations(parts, mixes_in(verdicts)) if before else {}

@@ -4,10 +4,12 @@ The server is a real one, on loopback. What a folder has is the oracle.
 """
 
 import gzip
+import os
 import shutil
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.state import other_runs
 from pipeline.state.stored_run import StoredRun
 from stages.errors import ConfigError, FormatError
+from stages.stores.cache import NodeCache
 from stages.stores.given import GivenFolder
 from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl
@@ -27,6 +30,9 @@ from tests.material.store_server import BUCKET
 from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
 
 obstore = pytest.importorskip("obstore")
+
+SMALL = {"dataset.json", "drawn.json", "parity.json"}
+"""Files that tell of the run, and do not grow with it."""
 
 
 def test_a_run_that_was_copied_to_a_folder_is_a_run_there(
@@ -102,6 +108,26 @@ def test_another_run_may_lie_in_a_store(store: ObjectStore, tmp_path: Path, corp
     del found["run.json"], wanted["run.json"]
     require_same(found, wanted)
     assert url_of(store) in (tmp_path / "stored" / "run.json").read_text(encoding="utf-8")
+
+
+def test_a_call_that_finds_nothing_to_do_reads_no_text_again(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = api.run(RUN, url_of(store), workers=0)
+    shutil.rmtree(os.environ["SHARDMILL_CACHE"])
+    brought: list[str] = []
+
+    def bring(cache: NodeCache, place: ObjectStore, key: str, *rest: Any) -> None:
+        brought.append(key)
+        really(cache, place, key, *rest)
+
+    really = NodeCache.bring
+    monkeypatch.setattr(NodeCache, "bring", bring)
+    again = api.run(RUN, url_of(store), workers=0)
+    for name in ("texts", "lengths", "languages_before", "rows", "packing", "similarity"):
+        assert again[name] == first[name] is not None, name
+    assert brought
+    assert {key.rpartition("/")[2] for key in brought} <= SMALL, brought
 
 
 def test_what_the_run_file_names_is_brought_to_machines_that_have_it_not(

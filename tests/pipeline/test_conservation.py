@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.report.counted import Counted
 from pipeline.report.summary import summarise
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
@@ -38,7 +39,7 @@ def summed(content: Mapping[str, Any], output: Path) -> Any:
     records = Records()
     for name, record in content.items():
         records.put(name, step_of(name).record.model_validate(record))
-    return summarise(small_run(), records, output)
+    return summarise(small_run(), records, Counted(output))
 
 
 def numbers(content: Any, place: Place = ()) -> Iterator[Place]:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from pipeline.report.counted import Counted
 from pipeline.report.packing import count_documents, packing_of
 from pipeline.report.report import Report, RunReport
 from pipeline.report.terminal import print_report
@@ -177,11 +178,15 @@ def test_what_was_counted_is_not_counted_again(run: Path, tmp_path: Path) -> Non
         assert shard.exists()
     shutil.copytree(run / "report", tmp_path / "report")  # no dataset is there
     read = Report.model_validate(report)
-    assert packing_of(tmp_path, read.datasets) == read.packing
-    (tmp_path / "report" / "report.json").write_text("[]")
-    again = packing_of(tmp_path, read.datasets)
+    assert packing_of(tmp_path, read.datasets, Counted(tmp_path)) == read.packing
+    (tmp_path / "report" / "counted.json").write_text("[]")
+    counted = Counted(tmp_path)
+    again = packing_of(tmp_path, read.datasets, counted)
+    counted.write()
     reasons = [split.reason for splits in again.values() for split in splits.values()]
     assert all("not counted" in str(reason) for reason in reasons)
+    shutil.copytree(run / "datasets", tmp_path / "datasets")
+    assert packing_of(tmp_path, read.datasets, Counted(tmp_path)) == read.packing, "once it can be read"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +201,7 @@ def test_a_damaged_file_is_said_and_no_reason_to_stop(run: Path, tmp_path: Path,
     data = path.read_bytes()
     for damaged in (data[: len(data) // 2], data[:-40] + b"\xff" * 40):
         path.write_bytes(damaged)
-        found = packing_of(tmp_path, report.datasets)
+        found = packing_of(tmp_path, report.datasets, Counted(tmp_path))
         path.write_bytes(data)
         assert found["clm"]["validation"] == report.packing["clm"]["validation"]
         if found["clm"]["train"].reason is not None:

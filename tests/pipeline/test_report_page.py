@@ -16,6 +16,7 @@ from markupsafe import escape
 
 from pipeline.report import made as made_module
 from pipeline.report.clusters import marked
+from pipeline.report.counted import Counted
 from pipeline.report.flow import flow_stages
 from pipeline.report.made import made_of
 from pipeline.report.measured import MeasuredPoint
@@ -194,7 +195,7 @@ def test_a_row_of_each_dataset_is_drawn_with_what_the_model_is_to_find(
     html = page_of(run)
     assert html.count('<div class="row"') == 5
     assert all(f"<s>{escape(one['was'])}</s>" in html for one in hidden)
-    assert first_rows(run, {"none": ("train",)}) == {}
+    assert first_rows(run, {"none": {"train": "x"}}, Counted(run)) == {}
 
 
 def test_how_it_was_made_names_what_differs_from_the_defaults(

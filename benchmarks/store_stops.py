@@ -1,15 +1,17 @@
 """Runs in a store whose processes are killed, frozen, or started twice: the same bytes.
 
-    store_stops.py WORK --kills 20 --freezes 20 --pairs 50 --servers 2 --seed 1 --json F --continue
+    store_stops.py WORK --kills 20 --freezes 20 --pairs 50 --servers 2 --late 20 --json F --continue
 
 kill      the run's processes get signal 9 at a drawn moment
 freeze    they get SIGSTOP until another run has taken over and ended, and then go on
 pair      two runs begin at once
 server    the server gets signal 9 at a drawn moment, and is started again
+late      the run is killed, another one takes over and ends, and only then does the server get what the
+          killed one sent last: an upload of other bytes, or a batch of deletes
 
 Every second trial is a run with --replace, which removes what other settings made. After each trial the
 same command is called until it is done, and then `verify`. The objects are those of a run in a folder.
-What `verify` names after a freeze is counted, made again by --replace, and compared as well.
+What `verify` names after a freeze or a late request is counted, made again by --replace, and compared.
 """
 
 import argparse
@@ -35,6 +37,7 @@ from stages.errors import ShardmillError
 from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl
 from tests.laws.tiny_run import tiny_run, write_tiny_corpus
+from tests.material.fault_proxy import FaultProxy, LateRequest
 from tests.material.store_server import BUCKET, StoreServer, shared_server
 from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
 
@@ -77,11 +80,14 @@ class Trial:
         self._workers = workers
         self._calls = 0
 
-    def start(self, *, replace: bool, seq_len: int = SHORT) -> "subprocess.Popen[str]":
-        """Begin a run, on a cache of its own, as another machine would."""
+    def start(
+        self, *, replace: bool, seq_len: int = SHORT, endpoint: str = ""
+    ) -> "subprocess.Popen[str]":
+        """Begin a run, on a cache of its own, as another machine would; it may ask by a proxy."""
         more = ["--replace"] if replace else []
         arguments = ("--output", self.store.place, "--workers", str(self._workers), "--quiet", *more)
-        return self._started("run", f"run-{seq_len}.json", *arguments, file=f"run-{seq_len}.json")
+        run = f"run-{seq_len}.json"
+        return self._started("run", run, *arguments, file=run, endpoint=endpoint)
 
     def verify(self) -> tuple[int, str]:
         """Verify the run."""
@@ -109,13 +115,18 @@ class Trial:
         """Remove the caches."""
         shutil.rmtree(self.work / "caches", ignore_errors=True)
 
-    def _started(self, *arguments: str, file: str) -> "subprocess.Popen[str]":
+    def _started(self, *arguments: str, file: str, endpoint: str = "") -> "subprocess.Popen[str]":
         self._calls += 1
         cache = self.work / "caches" / f"{self._calls % 2}"
         return subprocess.Popen(  # noqa: S603  # this program
             [sys.executable, "-c", PROGRAM, str(PERIOD), file, *arguments],
             cwd=self.work,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "SHARDMILL_CACHE": str(cache)},
+            env={
+                **os.environ,
+                **({"AWS_ENDPOINT_URL": endpoint} if endpoint else {}),
+                "PYTHONPATH": str(ROOT),
+                "SHARDMILL_CACHE": str(cache),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -161,8 +172,10 @@ def try_one(kind: str, work: Path, *, seed: int, number: int) -> dict[str, Any]:
         if code:
             result["wrong"].append(f"the run before: {code}: {said}")
     begun = trial.objects()
-    process = trial.start(replace=replace)
-    if kind == "pair":
+    process = None if kind == "late" else trial.start(replace=replace)
+    if process is None:
+        _late(trial, result, draws, replace=replace)
+    elif kind == "pair":
         _pair(process, trial.start(replace=replace), result)
     else:
         _wait(trial, process, begun + draws.randrange(1, 14), draws.random() / 4)
@@ -225,6 +238,38 @@ def _freeze(
     result["frozen"] = code
     if code not in (0, STOPPED):
         result["wrong"].append(f"the frozen run: {code}: {said}")
+    _require_named(trial, result, taken)
+
+
+def _late(trial: Trial, result: dict[str, Any], draws: random.Random, *, replace: bool) -> None:
+    """Let what a killed run sent last arrive once another one has ended in its place.
+
+    With --replace that is a batch of deletes, of keys that the other one writes; without, an upload of
+    the run that the other one replaces, to a key of both.
+    """
+    deletes = LateRequest(0, 0.0, verb="delete", number=draws.randrange(1, 4))
+    uploads = LateRequest(0, 0.0, verb="put", part="/datasets/", number=draws.randrange(1, 12))
+    faults = deletes if replace else uploads
+    with FaultProxy(int(trial.server.endpoint.rpartition(":")[2]), faults) as proxy:
+        process = trial.start(
+            replace=replace, seq_len=SHORT if replace else LONG, endpoint=proxy.endpoint
+        )
+        while process.poll() is None and not faults.begun.wait(0.05):
+            pass
+        result["late"] = faults.begun.is_set()
+        _kill(process)
+        code, calls, said = trial.until_done(replace=True)
+        if code:
+            result["wrong"].append(f"the run that took over: {code} after {calls} calls: {said}")
+        taken = {one.key: one.tag for one in trial.store.list("")}
+        faults.let_go.set()
+        if result["late"]:
+            faults.ended.wait(60)
+    _require_named(trial, result, taken)
+
+
+def _require_named(trial: Trial, result: dict[str, Any], taken: dict[str, str]) -> None:
+    """Have `verify` name what has changed since another run took over, and --replace make it again."""
     now = {one.key: one.tag for one in trial.store.list("")}
     changed = [key for key in taken if now.get(key) != taken[key] and not _of_the_session(key)]
     result["changed"] = changed
@@ -277,11 +322,14 @@ def _check(trial: Trial, result: dict[str, Any]) -> None:
     result["epochs"] = len(set(epochs))
 
 
-def campaign(trials: Trials, *, kills: int, freezes: int, pairs: int, servers: int, seed: int) -> int:
+def campaign(
+    trials: Trials, *, kills: int, freezes: int, pairs: int, servers: int, late: int, seed: int
+) -> int:
     """Do all trials, and print their sums."""
     work = trials.new_folder()
     prepare(work)
-    asked = [("kill", kills), ("freeze", freezes), ("pair", pairs), ("server", servers)]
+    first = (("kill", kills), ("freeze", freezes), ("pair", pairs))
+    asked = [*first, ("server", servers), ("late", late)]
     sums: Counter[str] = Counter()
     wrong = []
     for kind, count in asked:
@@ -293,6 +341,7 @@ def campaign(trials: Trials, *, kills: int, freezes: int, pairs: int, servers: i
             sums["of these named"] += one["named"]
             sums["calls"] += one["calls"]
             sums[f"frozen ended with {one.get('frozen')}"] += "frozen" in one
+            sums["requests that came late"] += one.get("late", 0)
             sums[f"server killed: ended with {one.get('served')}"] += "served" in one
             sums[f"codes {one.get('codes')}"] += "codes" in one
             wrong += [f"{kind} {number}: {text}" for text in one["wrong"]]
@@ -308,12 +357,13 @@ def main() -> int:
     """Do the campaign."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
-    for name, count in (("kills", 20), ("freezes", 20), ("pairs", 50), ("servers", 2)):
+    counts = {"kills": 20, "freezes": 20, "pairs": 50, "servers": 2, "late": 20}
+    for name, count in counts.items():
         parser.add_argument(f"--{name}", type=int, default=count, help=f"[default: {count}]")
     parser.add_argument("--seed", type=int, default=1, help="of the moments [default: 1]")
     add_trial_options(parser)
     given = parser.parse_args()
-    chosen = {name: getattr(given, name) for name in ("kills", "freezes", "pairs", "servers", "seed")}
+    chosen = {name: getattr(given, name) for name in (*counts, "seed")}
     return conduct(lambda trials: campaign(trials, **chosen), given, chosen, work=given.work.resolve())
 
 

@@ -72,19 +72,20 @@ def opened_for(owner: object, place: Path, *, key: str) -> Path:
 
 
 @contextlib.contextmanager
-def reading(place: Path, *, key: str) -> Iterator[Path]:
+def reading(place: Path, *, key: str, tolerant: bool = False) -> Iterator[Path]:
     """Yield the folder of a run to read: itself, or the tree of a run in a store.
 
     Args:
         place: a folder, or a URL.
         key: of the option or argument, for messages.
+        tolerant: whether objects that are gone or changed are left absent, for checks that name them.
     """
     if not is_store_url(str(place)):
         take_over_copy(place)
         with opening_others():
             yield place
         return
-    with opening_others(), read_run(_store(place, key), node_cache()) as run:
+    with opening_others(), read_run(_store(place, key), node_cache(), tolerant=tolerant) as run:
         yield run.root
 
 
@@ -100,7 +101,7 @@ def holding_or_reading(
         try:
             folder = stack.enter_context(holding(place, key=key, cache=cache, tell=tell))
         except NoRightError:
-            folder = stack.enter_context(reading(place, key=key))
+            folder = stack.enter_context(reading(place, key=key, tolerant=True))
         yield folder
 
 

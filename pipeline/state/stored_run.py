@@ -264,7 +264,12 @@ class StoredRun:
                 events = bring_progress(store, root)
                 manifests = [one for one in files.below(DATASETS) if one.endswith(_MANIFESTS)]
                 for one in manifests:  # by which people see what datasets there are
-                    self.cache.bring(store, one, files.below(one)[one], root / one)
+                    try:
+                        self.cache.bring(store, one, files.below(one)[one], root / one)
+                    except DataError:  # who works here finds and names all that is damaged
+                        if self.lease is None and not self.tolerant:
+                            raise
+                        (root / one).unlink(missing_ok=True)
             tree = Tree(root, store, self.cache, files)
             commits = TreeCommits(TreeStorage(root, files))
             tables = PutTables(self.store, self.cache, self.root, key, self.lease is not None)
@@ -293,17 +298,18 @@ def stored_run_at(folder: Path) -> StoredRun | None:
 
 
 @contextlib.contextmanager
-def read_run(store: Store, cache: NodeCache) -> Iterator[StoredRun]:
+def read_run(store: Store, cache: NodeCache, *, tolerant: bool = False) -> Iterator[StoredRun]:
     """Open a run in a store to read it; nothing is written there.
 
     Args:
         store: where the run is.
         cache: of this machine.
+        tolerant: whether files that are gone or changed are left absent, for checks that name them.
     """
     with passing_folder(cache.folder.resolve() / TREES) as folder:
         tree = folder / store.place.rpartition("/")[2]
         tree.mkdir()
-        with _opened(StoredRun(store, tree, cache)) as run:
+        with _opened(StoredRun(store, tree, cache, tolerant=tolerant)) as run:
             yield run
 
 

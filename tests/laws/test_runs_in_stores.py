@@ -139,14 +139,22 @@ def test_an_object_that_went_or_changed_is_named_and_made_anew(
     require_same(artifacts_of_store(store), in_folder)
 
 
-def test_verify_on_another_machine_names_what_is_gone(store: ObjectStore) -> None:
+def test_verify_on_another_machine_names_what_is_gone(
+    store: ObjectStore, in_folder: dict[str, str]
+) -> None:
     api.run(RUN, url_of(store), workers=0)
-    gone = "dedup/removed.parquet"
-    store.delete([gone])
+    manifests = [f"datasets/mlm/train/{name}.json" for name in ("dataset", "drawn")]
+    gone = ["dedup/removed.parquet", *manifests]
+    store.delete(gone)
     shutil.rmtree(os.environ["SHARDMILL_CACHE"])
     report = api.verify(url_of(store), workers=0)
     assert not report["passed"]
-    assert gone in str(report["audit"])
+    assert all(key in str(report["audit"]) for key in gone), report["audit"]
+    shutil.rmtree(os.environ["SHARDMILL_CACHE"])
+    with pytest.raises(DataError, match=r"dataset\.json"):
+        shardmill.inspect(url_of(store), "mlm")
+    assert api.run(RUN, url_of(store), workers=0, replace=True)["passed"]
+    require_same(artifacts_of_store(store), in_folder)
 
 
 def test_a_stray_of_any_name_stops_no_run(store: ObjectStore, in_folder: dict[str, str]) -> None:

@@ -10,7 +10,8 @@
     stale      a listing as it was before
 
 Which request has which fault is drawn from a seed. Faults are counted by kind and verb. `Refusals` is a
-server that refuses some verbs always.
+server that refuses some verbs always. `LateRequest` is a network in which one request arrives long after
+its process has ended.
 """
 
 import contextlib
@@ -78,8 +79,9 @@ class Faults:
         """Begin the draws."""
         self._random = random.Random(self.seed)  # noqa: S311  # which faults, not secrets
 
-    def draw(self, verb: str) -> str | None:
+    def draw(self, verb: str, path: str) -> str | None:
         """Return the fault of the next request; the rarest of its verb so far comes first."""
+        del path
         with self.lock:
             self.requests[verb] += 1
             if self._random.random() >= self.rate:
@@ -103,11 +105,42 @@ class Refusals(Faults):
     kinds: dict[str, str] = field(default_factory=dict)
     after: int = 0
 
-    def draw(self, verb: str) -> str | None:
+    def draw(self, verb: str, path: str) -> str | None:
         """Return what the next request is answered."""
+        del path
         with self.lock:
             self.requests[verb] += 1
             return self.kinds.get(verb) if self.requests[verb] > self.after else None
+
+
+@dataclass
+class LateRequest(Faults):
+    """One request of a verb, which waits until it is let go.
+
+    Args:
+        verb: of the request.
+        part: of its path.
+        number: of these requests, from 1.
+    """
+
+    verb: str = "put"
+    part: str = ""
+    number: int = 1
+    begun: threading.Event = field(default_factory=threading.Event)
+    """Set once it waits."""
+    let_go: threading.Event = field(default_factory=threading.Event)
+    """To be set."""
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set once the server has done it."""
+
+    def draw(self, verb: str, path: str) -> str | None:
+        """Say whether the next request waits."""
+        with self.lock:
+            self.requests[verb] += verb == self.verb and self.part in path
+            if self.requests[verb] != self.number or verb != self.verb or self.begun.is_set():
+                return None
+            self.begun.set()
+            return "late"
 
 
 def verb_of(method: str, path: str, headers: Any) -> str:
@@ -172,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
         verb = verb_of(self.command, self.path, self.headers)
-        kind = self.faults.draw(verb)
+        kind = self.faults.draw(verb, self.path)
         if kind in _ERRORS:
             self._refuse(*_ERRORS[kind])
         elif kind == "hang":
@@ -181,6 +214,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind == "torn":
             self._tear(body)
             self._cut()
+        elif kind == "late":
+            assert isinstance(self.faults, LateRequest)
+            self.faults.let_go.wait()
+            self._forward(body, verb, "lost")
+            self.faults.ended.set()
         else:
             self._forward(body, verb, kind)
 

@@ -93,7 +93,7 @@ def explained(error: BaseException, url: str) -> ShardmillError:
     if answer.code not in NO_BUCKET and answer.status in (401, 403):
         return NoRightError(
             f"{what}; the credentials in the environment do not allow it: set those of someone who may"
-            " read, write, list and delete below this URL"
+            " read and list below this URL, and for a run also write and delete"
         )
     return ConfigError(f"{what}; {_way_out(answer)}")
 

@@ -45,6 +45,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PERIOD = 3.0
 """Of the lease, seconds."""
 CALLS = 20
+SAID = 20_000
+"""Characters of what a call said: each changed object may have some lines."""
 STOPPED, FAILED = 75, 3
 SHORT, LONG = 64, 48
 """`packing.seq_len` of the run, and of the one that it replaces."""
@@ -137,7 +139,7 @@ class Trial:
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
     """Wait for a call; return its exit code and the end of what it said."""
     said, _ = process.communicate(timeout=600)
-    return process.returncode, said[-1_500:]
+    return process.returncode, said[-SAID:]
 
 
 def prepare(work: Path) -> None:

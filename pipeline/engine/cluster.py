@@ -92,7 +92,10 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
                 ) from error
             limit = limit_of(errno.EAGAIN)
             also = "" if limit is None else f"; it takes some hundred threads, and {limit}"
-            raise Stopped(f"Ray did not start: {error}{also}; run again to resume") from error
+            raise Stopped(
+                f"Ray did not start: {error}{also}. A busy machine may be the cause, too: run again to"
+                " resume, or with --workers 0, which needs no Ray"
+            ) from error
         try:
             yield
         finally:

@@ -230,7 +230,7 @@ def _role(rows: ShardDataset, shown: int, truth: int, label: int | None) -> Role
     vocabulary, convention = rows.vocabulary, rows.manifest.label_convention
     if convention == "masked" and label not in (None, IGNORED):
         kept = Role.KEPT if shown == truth else Role.RANDOM
-        return Role.MASKED if shown == vocabulary.named("mask") else kept
+        return Role.MASKED if shown == vocabulary.special_ids.get("mask") else kept
     if shown != truth:
         return Role.REPLACED
     if vocabulary.is_special[shown]:

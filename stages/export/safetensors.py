@@ -78,7 +78,7 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
             "from safetensors import safe_open",
             "",
             f'with safe_open({name}, framework="pt") as file:',
-            '    rows = file.get_slice("input_ids")[0:8]',
+            f"    rows = file.get_slice({quoted(column_order(sources[0])[0])})[0:8]",
         )
     )
 

@@ -29,6 +29,7 @@ from pydantic import Field, field_validator
 
 from stages.cleaning.text import clean_text
 from stages.filtering.filter import Change, Document, Filter, FilterConfig, Judge, Removal, measured
+from stages.filtering.length import EMPTY
 
 CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 _ENDS = (".", "?", "!", '"')
@@ -42,7 +43,7 @@ _POLICIES = (
     "use cookies",
 )
 _SENTENCE_END = re.compile("[.?!]+[\"'\u201d\u2019)\\]]*(?:\\s+|$)")
-_RULES = ("lorem_ipsum", "curly_bracket", "few_sentences")
+_RULES = ("lorem_ipsum", "curly_bracket", "few_sentences", EMPTY)
 _LINES = "lines"
 
 

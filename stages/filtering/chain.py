@@ -57,7 +57,7 @@ class FilterChain:
         for _, key, one in own:
             if key not in self._opened:
                 self._opened[key] = filter_of(one).open(one)
-        self._judges = [(label, self._opened[key]) for label, key, _ in own]
+        self._judges = [(label, self._opened[key], filter_of(one).rules) for label, key, one in own]
 
     def give_up(self, wanted: Collection[bytes]) -> dict[bytes, Judge]:
         """Return the filters that another chain wants, and let go of all."""
@@ -67,11 +67,12 @@ class FilterChain:
     def judge(self, document: Document) -> FilteredDocument:
         """Return what becomes of a document."""
         counts: Counter[str] = Counter()
-        for label, judge in self._judges:
+        for label, judge, rules in self._judges:
             verdict = judge(document)
             if verdict is None:
                 continue
             if isinstance(verdict, Removal):
+                assert verdict.rule in rules, f"{label}.{verdict.rule} is none of the filter's rules"
                 return _gone(document, label, verdict)
             counts.update({f"{label}.{name}": number for name, number in verdict.counts.items()})
             counts[f"{label}.documents"] += 1

@@ -116,7 +116,8 @@ class Filter(Generic[Settings_contra]):
 
     config: type[FilterConfig]
     rules: tuple[str, ...]
-    """For which a document goes: those after the filter's name in the reason of a drop."""
+    """For which a document goes: those after the filter's name in the reason of a drop. One that may
+    leave nothing of a text has `empty`, too, which the chain finds."""
     open: Callable[[Settings_contra], Judge]
     version: int = 1
     """Raised when its verdicts change for the same settings."""

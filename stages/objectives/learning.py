@@ -70,7 +70,11 @@ class LearningConfig(Config):
 
 
 class LearningSettings(LearningConfig):
-    """The settings of one objective's check; none is left open."""
+    """The settings of one objective's check; none is left open.
+
+    A kind decides the fields of this class, and those above whose default is None. Of the others the run
+    file's default counts.
+    """
 
     max_ids: int = Field(2048, ge=2)
     batch_rows: int = Field(16, ge=1)

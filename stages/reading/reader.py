@@ -113,9 +113,11 @@ class StreamReader:
     open: Callable[[FieldMapping, int], LineReader]
     """Begins a stream, given the fields and the longest line that is held, in bytes."""
     read_slice: ReadSlice | None = None
-    """None if a line can be told only from the file's beginning: it is read from front to back."""
+    """None if a line can be told only from the file's beginning: it is read from front to back. Plain
+    files in UTF-8 that are larger than a unit are read so; all others go through `open` alone."""
     without_gaps: bool = True
-    """Whether each line of a slice, blank ones too, begins where the one before it ends."""
+    """Whether each line of a slice, blank ones too, begins where the one before it ends, and the first
+    of a file at byte 0. Then a run checks that no byte was left out."""
     has_columns: bool = True
     """Whether a record has fields of its own: an id, a language, sections."""
     libraries: tuple[Library, ...] = ()
@@ -129,7 +131,8 @@ class StreamReader:
     quoting: Quoting | None = None
     """What a quote means unless its source says it; None of what is no delimited text."""
     drops: tuple[tuple[str, str], ...] = ()
-    """Reasons of its own for which a record gives no document, with what the report calls them."""
+    """Reasons of its own for which a record gives no document, with what the report calls them. They
+    mean a poor record: only those of `DropReason` count for `ingest.max_bad_fraction`."""
     split: TextSplit | None = None
     """The `text_split` of a source for which it is the reader; None for any."""
 

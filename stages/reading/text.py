@@ -100,12 +100,11 @@ def paragraphs(
         The place of the line at `last` or later that ended the reading; None at the end of the lines.
     """
     start: Line | None = None
-    buffer: list[bytes] = []
-    size = 0
+    buffer, size = bytearray(), 0  # a list of its lines would take more than a text of short ones
     for line in lines:
         if line.blank:
             if start is not None:
-                yield _joined(start, buffer, size)
+                yield _group(start, buffer, size)
             start, inside = None, False
             continue
         if start is None:
@@ -114,14 +113,15 @@ def paragraphs(
             inside = inside or line.position < first
             if inside:
                 continue
-            start, buffer = line, []
+            start, buffer = line, bytearray()
         size = line.position + line.size - start.position
         if size <= max_bytes:
-            buffer.append(line.data)
+            buffer += line.data
+            buffer += b"\n"
         else:
-            buffer = []
+            buffer = bytearray()
     if start is not None:
-        yield _joined(start, buffer, size)
+        yield _group(start, buffer, size)
     return None
 
 
@@ -134,10 +134,14 @@ def paragraphs_of_slice(
     return paragraphs(lines, max_bytes=max_bytes, first=part.first, last=part.last, inside=at >= 0)
 
 
-def _joined(start: Line, buffer: list[bytes], size: int) -> Line:
+def _group(start: Line, buffer: bytearray, size: int) -> Line:
+    """Return the lines of a group, each with its end; let go of them."""
     if not buffer:
         return Line(start.number, start.position, b"", size)
-    data = joined(buffer, b"\n").removesuffix(b"\r")  # of a Windows line end
+    end = len(buffer) - (2 if buffer.endswith(b"\r\n") else 1)
+    with memoryview(buffer) as view:
+        data = bytes(view[:end])
+    buffer.clear()
     return Line(start.number, start.position, data, len(data))
 
 

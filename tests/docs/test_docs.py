@@ -26,7 +26,7 @@ from stages.export.texts import TEXT_FORMATS
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS
 from stages.objectives.kind import Kind
-from stages.objectives.learning import LearningSettings
+from stages.objectives.learning import LearningConfig, LearningSettings
 from stages.objectives.table import KINDS, read_objective
 from stages.objectives.traits import Objective
 from stages.store import manifest
@@ -203,12 +203,14 @@ def test_the_config_page_has_every_table() -> None:
 
 def test_the_page_of_objectives_has_a_section_for_each() -> None:
     text = (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^## (\S+)$", text, re.MULTILINE)) == KINDS.keys()
+    found = set(re.findall(r"^## (\S+)$", text, re.MULTILINE))
+    assert found == KINDS.keys(), f"docs/objectives.md: sections of {found ^ KINDS.keys()}"
 
 
 def test_the_page_of_filters_has_a_section_for_each() -> None:
     text = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^## `(\w+)`$", text, re.MULTILINE)) == FILTERS.keys()
+    found = set(re.findall(r"^## `(\w+)`$", text, re.MULTILINE))
+    assert found == FILTERS.keys(), f"docs/filters.md: sections of {found ^ FILTERS.keys()}"
 
 
 def test_the_table_of_sources_has_each_default_of_a_rule() -> None:
@@ -238,11 +240,17 @@ def test_the_page_of_verification_has_the_learning_settings_of_each_kind() -> No
         if isinstance(kind, Kind):
             found = kind.learning(read_objective({"kind": name}))
             values = [getattr(found, each) for each in names]
+            for each, field in LearningConfig.model_fields.items():
+                fixed = field.default is not None
+                assert not fixed or getattr(found, each) == field.default, (
+                    f"learning of {name}: {each} has a default in LearningConfig, which counts"
+                )
             cells = [
                 "no gate" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:g}"
                 for value in values
             ]
-            assert f"| `{name}` | {' | '.join(cells)} |\n" in page
+            row = f"| `{name}` | {' | '.join(cells)} |"
+            assert f"{row}\n" in page, f"docs/verification.md has a row: {row}"
     assert set(names) < LearningSettings.model_fields.keys()
 
 

@@ -226,7 +226,7 @@ def test_the_table_of_objectives_equals_the_code() -> None:
         traits = traits_of(read_objective(content))
         assert (attention, convention) == (traits.attention, traits.label_convention), named
         assert set(re.findall(r"[a-z]+_?[a-z]+_?[a-z]+", columns_)) == golden_columns(content).keys()
-    assert found == KINDS.keys()
+    assert found == KINDS.keys(), f"docs/format.md, table of kinds: rows of {found ^ KINDS.keys()}"
 
 
 def test_special_ids_and_the_drawn_layout_equal_the_code() -> None:

@@ -124,3 +124,7 @@ def test_the_glossary_is_in_order_and_has_every_step() -> None:
     steps = set(re.findall(r"\| `(\w+)`", (ROOT / "docs/concepts/flow.md").read_text(encoding="utf-8")))
     assert steps == set(STEP_NAMES), "docs/concepts/flow.md has a row for each step"
     assert {f"`{step}`" for step in steps} <= set(terms), "docs/glossary.md has a row for each step"
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## The steps")[2].partition("## What verify checks")[0]
+    rows = set(re.findall(r"^\| `(\w+)", table, re.MULTILINE))
+    assert rows == steps, "docs/architecture.md has a row for each step"

@@ -15,7 +15,10 @@ from pipeline.state.commits import SCAN, STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut.step import CutRecord
-from pipeline.steps.table import step_of
+from pipeline.steps.draw.step import DRAW
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.step import Scope
+from pipeline.steps.table import STEPS, planned_steps, step_of
 from stages.filtering.table import FILTERS, labels_of
 from stages.packing.strategies import PACKINGS
 from stages.store.manifest import read_manifest
@@ -62,6 +65,13 @@ def inline(
     return output, run(everything, output, workers=0)
 
 
+def test_every_step_is_in_each_of_the_runs() -> None:
+    steps = {step.name for step in STEPS} - {"replay"}  # whose laws have runs of their own
+    for name in EVERYTHING:
+        planned = {step.name for _, step in planned_steps(Scope(everything_on(name)))}
+        assert planned == steps, f"everything_on of tests/laws/everything_on.py switches on: {name}"
+
+
 def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Path, Any]) -> None:
     output, report = inline
     file = everything_on(everything.name)
@@ -71,7 +81,7 @@ def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Pat
     heads = {reason.partition(".")[0] for reason in report["documents"]["dropped"]}
     changed = {name.partition(".")[0] for name in report["documents"]["changed"]}
     idle = set(labels_of(file.filters)) - heads - changed
-    assert not idle
+    assert not idle, f"{idle} of FILTERS of tests/laws/combinations.py find nothing that others leave"
     assert {"bad_json", "bad_record", "bad_utf8", "missing_text", "not_a_page"} <= heads
     chats = {source.chat.template for source in file.sources if source.chat is not None}
     if everything.name == "dialogues":
@@ -100,6 +110,9 @@ def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Pat
         written = {key.partition("/")[0] for key in files} - {"ledger"}
         assert written <= set(step_of(name).folders), f"`folders` of the step {name}"
         assert written <= {*FOLDERS, "mix", "work"}, "FOLDERS of tests/laws/everything_on.py"
+        own = step_of(name)
+        received = dict(commits.all(name))[STEP_COMMIT].record.get("ledger")
+        assert own.takes or received is None or own in (INGEST, DRAW), f"`takes` of the step {name}"
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.report.words import GONE_SAID
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
@@ -102,6 +103,8 @@ def test_each_record_and_token_is_accounted_for_where_every_pair_of_values_meets
         re.sub(r"-\d+[.]", ".", reason) for reason in reasons if reason and "." in reason
     }
     assert sorted(found_by_filters - by_filters) == [], "`rules` of a filter has all of its reasons"
+    of_readers = {reason for reason in reasons if reason and "." not in reason}
+    assert sorted(of_readers - GONE_SAID.keys()) == [], "`drops` of a reader has its own reasons"
     assert then["grown"]
     assert then["replayed"]
 

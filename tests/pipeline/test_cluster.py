@@ -28,7 +28,7 @@ def too_slow(**_: object) -> NoReturn:
 @pytest.mark.parametrize(
     ("address", "error", "message"),
     [
-        (None, Stopped, "Ray did not start: .* timed out .*; run again to resume"),
+        (None, Stopped, "Ray did not start: .* timed out .*: run again to resume, or with --workers 0"),
         ("10.0.0.1:6379", ConfigError, "--address 10.0.0.1:6379: no cluster: .* timed out"),
     ],
 )

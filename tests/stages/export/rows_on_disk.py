@@ -169,7 +169,7 @@ def _mds_type(encoding: str) -> tuple[str, tuple[int, ...]]:
 
 def read_safetensors(folder: Path) -> dict[str, NDArray[np.integer]]:
     """Return the tensors of all files, each checked to follow the one before and to be aligned."""
-    dtypes = {"BOOL": "?", "U8": "<u1", "U16": "<u2", "I32": "<i4", "I64": "<i8"}
+    dtypes = {"BOOL": "?", "U8": "<u1", "U16": "<u2", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
     found: dict[str, list[NDArray[np.integer]]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         raw = path.read_bytes()

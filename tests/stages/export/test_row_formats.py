@@ -24,7 +24,7 @@ from tests.campaign import examples
 from tests.stages.export.rows_on_disk import READERS, Rows, build_rows, read_mds, write_export
 
 ROW_FORMATS = sorted(name for name, known in FORMATS.items() if known.holds is FormatContents.ROWS)
-DTYPES = ("|b1", "|u1", "<u2", "<i4", "<i8")
+DTYPES = ("|b1", "|u1", "<u2", "<i2", "<i4", "<i8")
 SHAPES = st.one_of(
     st.just(()), st.tuples(st.integers(1, 9)), st.tuples(st.integers(1, 3), st.integers(1, 5))
 )
@@ -42,7 +42,8 @@ def values(dtype: str, shape: tuple[int, ...], seed: int) -> NDArray[np.integer]
 
 def sample_shards(rows: list[int]) -> list[Rows]:
     """Return shards of so many rows with a column of each dtype, one of them of two axes."""
-    shapes: dict[str, tuple[int, ...]] = {"|b1": (5,), "|u1": (), "<u2": (2, 7), "<i4": (3,), "<i8": ()}
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(DTYPES, ())
+    shapes |= {"|b1": (5,), "<u2": (2, 7), "<i2": (2,), "<i4": (3,)}
     return [
         {f"column_{dtype[1:]}": values(dtype, (n, *shapes[dtype]), 31 * at + n) for dtype in DTYPES}
         | {"input_ids": values("<u2", (n, 6), at)}
@@ -122,6 +123,16 @@ def test_the_lines_to_read_name_the_folder_and_compile(name: str, tmp_path: Path
     notes = " ".join(FORMATS[name].notes([source]))
     assert "epoch 0" in notes
     assert "encoder_decoder" in notes
+
+
+def test_the_lines_to_read_safetensors_ask_for_a_column_that_is_there(tmp_path: Path) -> None:
+    rows: list[Rows] = [{"labels": np.zeros((3, 4), "<i2")}]
+    source = build_rows(tmp_path, rows)
+    lines = FORMATS["safetensors"].read([source], str(tmp_path / "out"))
+    write_export(FORMATS["safetensors"], source, tmp_path / "out")
+    names = READERS["safetensors"](tmp_path / "out" / "train").keys()
+    asked = lines.partition("get_slice(")[2].partition(")")[0].strip("'\"")
+    assert asked in names
 
 
 def test_the_folder_of_arrow_files_names_its_splits(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 """What C4's rules promise: which lines go, which documents, and that texts change only if asked to."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from stages.filtering import table
 from stages.filtering.c4 import C4, count_sentences
-from stages.filtering.filter import Change, Removal
+from stages.filtering.chain import FilterChain
+from stages.filtering.filter import Change, Document, Removal
+from stages.filtering.table import filter_of
 from tests.campaign import examples
 from tests.stages.filtering.texts import TEXTS, judged, rule
 
@@ -111,6 +115,19 @@ def test_documents_go_at_their_bounds() -> None:
     assert rule(C4(), f"{THREE}\nA Lorem Ipsum text of ours.") == "lorem_ipsum"
     assert rule(C4(), f"{THREE}\nint main() {{ return 0; }}.") == "curly_bracket"
     assert rule(C4(), f"{THREE}\nint main() {{") is None, "a line that went is not read on"
+
+
+def test_a_document_of_which_nothing_is_left_goes_for_a_rule_of_the_filter() -> None:
+    document = Document(b"No end is here at all", 21)
+    reason = FilterChain([C4(min_sentences=0)], "any").judge(document).reason
+    assert reason == "c4.empty"
+    assert reason in filter_of(C4()).reasons
+
+
+def test_a_rule_that_a_filter_does_not_list_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(table.FILTERS, "c4", replace(filter_of(C4()), rules=("lorem_ipsum",)))
+    with pytest.raises(AssertionError, match=r"c4\.few_sentences"):
+        FilterChain([C4()], "any").judge(Document(b"No end is here at all", 21))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from stages.filtering.fineweb import FineWeb
 from stages.filtering.gopher_quality import GopherQuality
 from stages.filtering.gopher_repetition import GopherRepetition
 from stages.filtering.pii import PersonalData
-from stages.filtering.table import filter_of
+from stages.filtering.table import FILTERS, filter_of
 from tests.traced_memory import takes_less
 
 LINES_KEPT = C4(min_line_words=1, min_sentences=0)
@@ -27,6 +27,9 @@ REPEATED_KEPT = GopherRepetition(
     max_repeated=(1.0,) * 6,
 )
 LINES_ENDED = FineWeb(min_ended_lines=0.0, max_short_lines=1.0, max_repeated_characters=1.0)
+ON_ARRAYS = (REPEATED_KEPT, LINES_ENDED, GopherQuality())
+TAKE_NOTHING = ("length", "language", "column", "url", "function")
+"""Filters that copy no text, or its beginning alone; what a function takes is its author's."""
 PIECES = ("a.\n", " a.\n", " a. \n", " é.\n", " İ.\n", "İ ", "ab[]")
 FOUND = ("8.8.8.8 ", "a@b.co ", "a@b.co,", "+12345678 ")
 SIZE = 20_000
@@ -48,11 +51,18 @@ def test_a_judge_takes_no_more_than_its_factor(config: FilterConfig, piece: str,
 
 @pytest.mark.parametrize("last", ["", "😀"])
 @pytest.mark.parametrize("piece", ["!", "! ", "a\n", "a.\n\n", "word "])
-@pytest.mark.parametrize("config", [REPEATED_KEPT, LINES_ENDED, GopherQuality()])
+@pytest.mark.parametrize("config", ON_ARRAYS)
 def test_a_judge_that_works_on_arrays_takes_no_more_than_its_factor(
     config: FilterConfig, piece: str, last: str
 ) -> None:
     assert takes_at_most(filter_of(config).memory_factor, config, piece, last)
+
+
+def test_every_filter_is_measured_or_takes_nothing_of_a_text() -> None:
+    measured = {one.kind for one in (LINES_KEPT, PersonalData(), *ON_ARRAYS)}
+    assert measured.isdisjoint(TAKE_NOTHING)
+    assert measured | {*TAKE_NOTHING} == FILTERS.keys(), "each has rows above, or is in TAKE_NOTHING"
+    assert [FILTERS[name].memory_factor for name in TAKE_NOTHING] == [0] * len(TAKE_NOTHING)
 
 
 def takes_at_most(factor: float, config: FilterConfig, piece: str, last: str) -> bool:

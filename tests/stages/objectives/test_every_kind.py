@@ -346,4 +346,4 @@ def test_verify_notices_a_draw_that_changes_nothing(name: str) -> None:
         list(tally.watch([shown(rows, columns, vocabulary=VOCABULARY)]))
         found.append(tally.findings())
     assert found[0] == []
-    assert found[1] != []
+    assert found[1] != [], f"`draws` of {name} counts nothing that its draw decides"

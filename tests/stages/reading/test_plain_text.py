@@ -99,6 +99,15 @@ def test_a_whole_file_is_one_piece_even_if_it_is_empty() -> None:
     assert list(whole_text([b"abc", b"def", b"g"], max_bytes=5)) == [Line(1, 0, b"", 7)]
 
 
+def test_a_group_of_short_lines_takes_little_more_than_its_text() -> None:
+    def read() -> None:
+        lines = split_lines((b"ab\n" * 1_000 for _ in range(1_000)), max_bytes=1 << 11)
+        (group,) = paragraphs(lines, max_bytes=1 << 24)
+        assert len(group.data) == 3_000_000 - 1
+
+    assert takes_less(3 * 3_000_000, read)
+
+
 def test_what_is_too_long_is_never_held() -> None:
     def read() -> None:
         whole = list(whole_text((bytes(1 << 16) for _ in range(400)), max_bytes=1 << 10))

@@ -24,7 +24,7 @@ from pipeline.steps.names import read_rows
 from stages.columns import SHARD_DOCUMENTS, keep_columns_of, with_kept
 from stages.errors import FormatError
 from stages.loading.mapped import map_shard
-from stages.store.manifest import LOSS_MASK, Manifest, Shard, read_manifest
+from stages.store.manifest import LOSS_MASK, MANIFEST_NAME, Manifest, Shard, read_manifest
 from stages.stores.mounts import here
 from stages.verify.mechanics import SegmentedRows, check_segments
 
@@ -90,7 +90,7 @@ def packing_of(
             f"packing {name} {split}",
             fingerprint,
             SplitPacking,
-            lambda: _split(here(folder), fingerprint),
+            lambda: _split(folder, fingerprint),
             is_sound=lambda found: found.sources,
         )
 
@@ -121,7 +121,7 @@ def _split(folder: Path, fingerprint: str) -> SplitPacking:
     sums: tuple[dict[str, _Sums], ...] = ({}, {})
     with_losses = False
     try:
-        manifest = read_manifest(folder)
+        manifest = read_manifest(here(folder / MANIFEST_NAME).parent)
         if manifest.fingerprint != fingerprint:
             raise FormatError(f"{folder}: another manifest than the run's")
         with_losses = LOSS_MASK in manifest.columns

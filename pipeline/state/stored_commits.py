@@ -13,7 +13,7 @@ the log when a session begins, and is never truth.
 import contextlib
 import json
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS, Commit, commit_key
@@ -24,7 +24,11 @@ from pipeline.state.storage import replace_file
 from pipeline.state.tree import CommittedFiles, Tree, TreeStorage, put_files
 from stages.config import canonical_json
 from stages.store.digests import FileDigest
+from stages.store.drawn import DRAWN_NAME
+from stages.store.manifest import MANIFEST_NAME
+from stages.stores.pins import Hold
 
+_MANIFESTS = (f"/{MANIFEST_NAME}", f"/{DRAWN_NAME}")
 DELETED_AT_ONCE = 1_000
 """Objects of one batch; each begins with a look at the lease."""
 
@@ -52,14 +56,16 @@ class StoredCommits(TreeCommits):
         tree: the folder that mirrors the run here.
         files: that are committed; kept up.
         writer: of the run's log.
+        hold: that keeps manifests in the tree, by which people see what datasets there are.
     """
 
-    def __init__(self, tree: Tree, files: CommittedFiles, writer: LogWriter) -> None:
+    def __init__(self, tree: Tree, files: CommittedFiles, writer: LogWriter, hold: Hold) -> None:
         super().__init__(TreeStorage(tree.root, files))
         self._tree = tree
         self._store = tree.store
         self._files = files
         self._writer = writer
+        self._hold = hold
 
     def _publish(self, commit: Commit, outcome: Outcome) -> None:
         """Put what is not in the store yet, then write the log, then the tree."""
@@ -71,6 +77,7 @@ class StoredCommits(TreeCommits):
         self._writer.add(CommitEntry(commit=commit, tags=tags))
         self._files.add(outcome.files)
         super()._publish(commit, Outcome(outcome.folder, {}))
+        bring_manifests(self._tree, outcome.files, self._hold)
 
     def _require_written(self, outcome: Outcome) -> None:
         """Look at nothing: who put a file looked at its size."""
@@ -105,6 +112,17 @@ class StoredCommits(TreeCommits):
     def plan(self, content: dict[str, object]) -> None:
         """Say in the log what run.json says."""
         self._writer.add(PlanEntry(plan=content))
+
+
+def bring_manifests(tree: Tree, files: Mapping[str, FileDigest], hold: Hold) -> None:
+    """Have the manifests among some files in a tree, until a hold ends.
+
+    Raises:
+        DataError: one is gone, or has other bytes.
+    """
+    for key, digest in files.items():
+        if key.endswith(_MANIFESTS):
+            tree.cache.bring(tree.store, key, digest, tree.root / key, hold)
 
 
 def mirror(state: LogState, tree: Path, *, written: bytes | None = None) -> None:

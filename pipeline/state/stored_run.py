@@ -29,23 +29,21 @@ from pipeline.state.log_writer import LogWriter
 from pipeline.state.probing import probe, require_nothing_else
 from pipeline.state.progress_files import Teller, bring_progress
 from pipeline.state.put_tables import PutTables
-from pipeline.state.stored_commits import StoredCommits, TreeCommits, mirror
+from pipeline.state.stored_commits import StoredCommits, TreeCommits, bring_manifests, mirror
 from pipeline.state.tree import CommittedFiles, Tree, TreeStorage
 from pipeline.state.tree_folders import TREES, lock_tree, passing_folder, tree_of
 from pipeline.state.worker_place import Known, OtherRunPlace, TreePlace
 from pipeline.system.printable import as_known, name_folder
 from stages.errors import DataError, ShardmillError
 from stages.store.digests import digest_file
-from stages.store.drawn import DRAWN_NAME
 from stages.store.generations import GENERATIONS, generation_name
-from stages.store.manifest import MANIFEST_NAME
 from stages.stores.cache import NodeCache
 from stages.stores.given import GIVEN, GivenFolder
 from stages.stores.mounts import mount, unmount
+from stages.stores.pins import Hold
 from stages.stores.store import Store
 
 WAY_OUT = "restore the log from a version of the bucket, or run into another place"
-_MANIFESTS = (f"/{MANIFEST_NAME}", f"/{DRAWN_NAME}")
 _RUNS: dict[str, "StoredRun"] = {}
 """Open in this process, by the path of the tree."""
 
@@ -59,6 +57,8 @@ class _GenerationTree:
     files: CommittedFiles
     commits: Commits
     tables: PutTables
+    hold: Hold
+    """Of the manifests."""
     events: int
     """Bytes of its event log that are in the store."""
     writer: LogWriter | None = None
@@ -128,7 +128,7 @@ class StoredRun:
             part.writer = self._work.enter_context(
                 LogWriter(part.log, epoch=lease.epoch, holder=lease.holder, require=lease.require)
             )
-            part.commits = StoredCommits(part.tree, part.files, part.writer)
+            part.commits = StoredCommits(part.tree, part.files, part.writer, part.hold)
             teller = Teller(part.tree.store, part.tree.root, lease.epoch, lease.require, part.events)
             self._work.enter_context(teller.telling())
         assert isinstance(part.commits, StoredCommits)
@@ -262,23 +262,24 @@ class StoredRun:
                 written = store.get(PLAN)
                 mirror(log.state, root, written=None if written is None else written.data)
                 events = bring_progress(store, root)
-                manifests = [one for one in files.below(DATASETS) if one.endswith(_MANIFESTS)]
-                for one in manifests:  # by which people see what datasets there are
-                    try:
-                        self.cache.bring(store, one, files.below(one)[one], root / one)
-                    except DataError:  # who works here finds and names all that is damaged
-                        if self.lease is None and not self.tolerant:
-                            raise
-                        (root / one).unlink(missing_ok=True)
-            tree = Tree(root, store, self.cache, files)
+            tree, hold = Tree(root, store, self.cache, files), self.cache.hold()
+            for one, digest in files.below(DATASETS).items():
+                try:
+                    bring_manifests(tree, {one: digest}, hold)
+                except DataError:  # who works here finds and names all that is damaged
+                    if self.lease is None and not self.tolerant:
+                        raise
+                    (root / one).unlink(missing_ok=True)
             commits = TreeCommits(TreeStorage(root, files))
             tables = PutTables(self.store, self.cache, self.root, key, self.lease is not None)
-            self._parts[key] = _GenerationTree(tree, log, files, commits, tables, events)
+            self._parts[key] = _GenerationTree(tree, log, files, commits, tables, hold, events)
             mount(root, tree)
         return self._parts[key]
 
     def _close(self, key: str) -> None:
-        unmount(self._parts.pop(key).tree.root)
+        part = self._parts.pop(key)
+        unmount(part.tree.root)
+        part.hold.close()
 
 
 def files_of(state: LogState) -> CommittedFiles:

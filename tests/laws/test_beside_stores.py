@@ -20,6 +20,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.state import other_runs
 from pipeline.state.stored_run import StoredRun
 from stages.errors import ConfigError, FormatError
+from stages.stores import pins
 from stages.stores.cache import NodeCache
 from stages.stores.given import GivenFolder
 from stages.stores.objects import ObjectStore
@@ -111,9 +112,12 @@ def test_another_run_may_lie_in_a_store(store: ObjectStore, tmp_path: Path, corp
 
 
 def test_a_call_that_finds_nothing_to_do_reads_no_text_again(
-    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = api.run(RUN, url_of(store), workers=0)
+    monkeypatch.setenv("SHARDMILL_CACHE_BYTES", "1")
+    monkeypatch.setattr(pins, "_LAST", 8)  # so that the files of a shard stay, and not those of two
+    file = RUN.model_copy(update={"packing": RUN.packing.model_copy(update={"shards": 6})})
+    first = api.run(file, url_of(store), workers=0)
     shutil.rmtree(os.environ["SHARDMILL_CACHE"])
     brought: list[str] = []
 
@@ -123,9 +127,10 @@ def test_a_call_that_finds_nothing_to_do_reads_no_text_again(
 
     really = NodeCache.bring
     monkeypatch.setattr(NodeCache, "bring", bring)
-    again = api.run(RUN, url_of(store), workers=0)
+    again = api.run(file, url_of(store), workers=0)
+    in_folder = api.run(file, tmp_path / "out", workers=0)
     for name in ("texts", "lengths", "languages_before", "rows", "packing", "similarity"):
-        assert again[name] == first[name] is not None, name
+        assert again[name] == first[name] == in_folder[name] is not None, name
     assert brought
     assert {key.rpartition("/")[2] for key in brought} <= SMALL, brought
 

@@ -110,14 +110,7 @@ def summarise(
 ) -> Report:
     """Return the report of a run that has come as far as its records.
 
-    Args:
-        file: the run.
-        records: of its steps.
-        counted: what earlier reports counted of its files.
-        audited: what `verify` found, if it was called.
-        skipped: files that are not read.
-        input_bytes: of the files that are read, if it is known.
-        stopped: why the work stopped, if it did.
+    Args are those of `write_report`; `counted` is what earlier reports counted of the run's files.
 
     Raises:
         VerificationError: documents or tokens do not add up.
@@ -129,11 +122,6 @@ def summarise(
     _require_conservation(documents, datasets, records)
     packing = packing_of(output, datasets, counted)
     fairness = None if records.get(TOKENIZER) is None else _fairness(file, records, output)
-    verified = {
-        name: {split: one.fingerprint for split, one in splits.items()}
-        for name, splits in datasets.items()
-        if name in verdicts
-    }
     return Report(
         name=file.name,
         output=str(output),
@@ -161,7 +149,6 @@ def summarise(
         steps=step_metrics(output, records, input_bytes=input_bytes),
         mix=mixes_of(file, verdicts),
         whole=wholes_of(output, packed_of(verdicts), mixes_in(verdicts)),
-        rows=first_rows(output, verified, counted) if verified else None,
         made=made_of(file, output),
         evidence=evidence_of(records, audited),
         fairness=fairness,
@@ -194,6 +181,13 @@ def _seen_in_files(file: RunFile, records: Records, counted: Counted) -> Mapping
         found["languages_before"] = seen(
             "languages_before", INGEST.name, dict[str, int] | None, lambda: languages_before(output)
         )
+    verified = {
+        name: {split: one.fingerprint for split, one in record.splits.items()}
+        for name, record in records.datasets(SHARD).items()
+        if name in records.datasets(VERIFY)
+    }
+    if verified:
+        found["rows"] = first_rows(output, verified, counted)
     return found
 
 

@@ -45,6 +45,7 @@ class Counted:
         count: Callable[[], _Value],
         *,
         is_sound: Callable[[_Value], object] = bool,
+        anew: bool = False,
     ) -> _Value:
         """Return a value that was counted before, or count it.
 
@@ -54,10 +55,11 @@ class Counted:
             kind: of the value, by which its JSON is read.
             count: returns it.
             is_sound: says whether it is kept; nothing that is empty or None is, unless this says so.
+            anew: whether it is counted even if it is known.
         """
         adapter: TypeAdapter[_Value] = TypeAdapter(kind)
         known = self._before.get(name)
-        if of is not None and known is not None and known.get("of") == of:
+        if of is not None and known is not None and known.get("of") == of and not anew:
             with suppress(ValidationError):
                 value = adapter.validate_python(known.get("value"))
                 self._now[name] = known
@@ -67,9 +69,14 @@ class Counted:
             self._now[name] = {"of": of, "value": adapter.dump_python(value, mode="json")}
         return value
 
-    def write(self) -> None:
-        """Keep what was asked for, and nothing else."""
-        content = {_VERSION: installed(_VERSION), "counted": self._now}
+    def write(self, *, whole: bool) -> None:
+        """Keep what was asked for.
+
+        Args:
+            whole: whether the report was of all; else what was not asked for is kept, too.
+        """
+        kept = self._now if whole else self._before | self._now
+        content = {_VERSION: installed(_VERSION), "counted": kept}
         self._place.parent.mkdir(exist_ok=True)
         self._place.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 

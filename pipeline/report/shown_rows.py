@@ -55,7 +55,7 @@ _SAID = {
 
 
 def first_rows(
-    output: Path, datasets: Mapping[str, Mapping[str, str]], counted: Counted
+    output: Path, datasets: Mapping[str, Mapping[str, str]], counted: Counted, *, anew: bool = False
 ) -> dict[str, ShownRow]:
     """Return the beginning of the first row of each dataset; of a damaged one `verify` says more.
 
@@ -63,6 +63,7 @@ def first_rows(
         output: folder of the run.
         datasets: their names, with the fingerprints of the splits that they have.
         counted: rows that were shown before.
+        anew: whether they are looked at again.
     """
     shown = {}
     for name, splits in datasets.items():
@@ -70,7 +71,7 @@ def first_rows(
         if split is not None:
             look = partial(_first_row, output, name, split)
             with contextlib.suppress(ConfigError, DataError):
-                shown[name] = counted.once(f"row {name}", splits[split], ShownRow, look)
+                shown[name] = counted.once(f"row {name}", splits[split], ShownRow, look, anew=anew)
     return shown
 
 

@@ -78,7 +78,7 @@ def write_report(
     remove_report(output)
     folder = output / REPORT
     folder.mkdir(exist_ok=True)
-    counted.write()
+    counted.write(whole=stopped is None)
     plain = report.plain
     text = json.dumps(plain, indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")
@@ -152,18 +152,20 @@ def summarise(
         made=made_of(file, output),
         evidence=evidence_of(records, audited),
         fairness=fairness,
-        **_seen_in_files(file, records, counted),
+        **_seen_in_files(file, records, counted, anew=audited is not None),
     )
 
 
-def _seen_in_files(file: RunFile, records: Records, counted: Counted) -> Mapping[str, Any]:
-    """Return what large files of the run show, by the fields of its report."""
+def _seen_in_files(
+    file: RunFile, records: Records, counted: Counted, *, anew: bool
+) -> Mapping[str, Any]:
+    """Return what large files of the run show, by the fields of its report; of an audit as they are."""
     output, selections = counted.output, _selections(file, records)
     done = _fingerprints(output, records)
     cuts, stored = records.get(CUT), records.get(TOKENIZE)
 
     def seen(name: str, step: str, kind: object, count: Callable[[], object]) -> object:
-        return counted.once(name, done.get(step), kind, count)
+        return counted.once(name, done.get(step), kind, count, anew=anew)
 
     found = {
         "texts": seen("texts", INGEST.name, TextSample | None, lambda: texts_of(output)),
@@ -187,7 +189,7 @@ def _seen_in_files(file: RunFile, records: Records, counted: Counted) -> Mapping
         if name in records.datasets(VERIFY)
     }
     if verified:
-        found["rows"] = first_rows(output, verified, counted)
+        found["rows"] = first_rows(output, verified, counted, anew=anew)
     return found
 
 

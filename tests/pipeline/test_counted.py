@@ -12,7 +12,7 @@ def _counted(output: Path, of: str | None, value: int) -> int:
     """Return a value as a report would have it, and keep it."""
     counted = Counted(output)
     found = counted.once("number", of, int, lambda: value)
-    counted.write()
+    counted.write(whole=True)
     return found
 
 
@@ -28,6 +28,14 @@ def test_what_is_not_whole_or_empty_is_not_kept(tmp_path: Path) -> None:
         assert _counted(tmp_path, of, value) == value
         assert json.loads((tmp_path / REPORT / COUNTED).read_text())["counted"] == {}
     assert _counted(tmp_path, "first", 5) == 5
+
+
+def test_a_report_of_a_part_forgets_nothing_and_an_audit_counts_anew(tmp_path: Path) -> None:
+    _counted(tmp_path, "first", 1)
+    for whole, wanted in ((False, 1), (True, 7)):
+        Counted(tmp_path).write(whole=whole)
+        assert _counted(tmp_path, "first", 7) == wanted
+    assert Counted(tmp_path).once("number", "first", int, lambda: 8, anew=True) == 8
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_what_was_counted_is_not_counted_again(run: Path, tmp_path: Path) -> Non
     (tmp_path / "report" / "counted.json").write_text("[]")
     counted = Counted(tmp_path)
     again = packing_of(tmp_path, read.datasets, counted)
-    counted.write()
+    counted.write(whole=True)
     reasons = [split.reason for splits in again.values() for split in splits.values()]
     assert all("not counted" in str(reason) for reason in reasons)
     shutil.copytree(run / "datasets", tmp_path / "datasets")

@@ -85,6 +85,7 @@ def test_a_verification_that_stops_leaves_no_pass_and_what_was_counted(
         "report.json",
         "index.html",
         "card.md",
+        "counted.json",
     }
 
 

@@ -23,7 +23,7 @@ from tests.campaign import examples
 STRINGS = st.lists(st.none() | st.text(max_size=6), max_size=30)
 
 
-@settings(deadline=None, derandomize=True, max_examples=examples(60))
+@settings(deadline=None, derandomize=True, max_examples=examples(40))
 @given(STRINGS, st.randoms(use_true_random=False), st.integers(1, 7))
 def test_strings_come_back_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, values: list[str | None], random: object, cut: int

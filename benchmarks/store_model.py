@@ -1,6 +1,6 @@
 """How many requests a large run in a store would make, from those of small ones.
 
-    python benchmarks/store_model.py requests.jsonl --terabytes 1 100 --unit-mib 64 1024 --keys-mi 1 16
+    python benchmarks/store_model.py requests.jsonl --terabytes 1 100 --sizes 64:64:1 1024:64:64
 
 Lines are those of `store_requests.py --json`. The model of requests of a run, with the cost of a call
 that finds nothing to do taken out of each step, is
@@ -12,9 +12,12 @@ where groups are those of deduplication, and ranges those of its band keys. Its 
 squares, none below 0, of the relative errors. They need runs that differ in each of these: give some
 with `--set packing.shards=24`, `ingest.unit_size=4MiB` and `resources.keys_per_partition=65536`.
 
-A projection says how long a part is on average that a shard reads of a unit, and that a range of keys
-has in a group. Costs are those of 0.4 dollars for a million requests that read, and 5 for those that
-write or list.
+Small runs bring groups of keys whole, since they are below 1 MiB. So e is 0 there, and a projection
+counts one request for each group and range.
+
+A projection is for units and shards of some MiB of text, and partitions of some Mi keys. It says how
+long a part is on average that a shard reads of a unit, and that a range of keys has in a group. Costs
+are those of 0.4 dollars for a million requests that read, and 5 for those that write or list.
 """
 
 import argparse
@@ -80,15 +83,29 @@ def fitted(name: str, counts: Sequence[Counts], found: Sequence[float]) -> NDArr
     return result
 
 
-def projected(line: dict[str, float], terabytes: float, unit_mib: int, keys_mi: int) -> Counts:
+@dataclass(frozen=True)
+class Sizes:
+    """What a run file sets for a large run."""
+
+    unit_mib: int
+    shard_mib: int
+    keys_mi: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Sizes":
+        """Return the sizes that "64:64:1" names."""
+        return cls(*map(int, text.split(":")))
+
+
+def projected(line: dict[str, float], terabytes: float, sizes: Sizes) -> Counts:
     """Return the counts of a large run of the same kind of texts."""
     text = terabytes * 1e12
     documents = text * line["documents"] / line["text_bytes"]
     bands, _ = band_shape(THRESHOLD, LANES)
-    size = int(PackingConfig().shard_size)
-    shards = text * line["token_bytes"] / line["text_bytes"] / size
+    shards = text / (sizes.shard_mib << 20)
     groups = min(MAX_GROUPS, text / GROUP_BYTES)
-    return Counts(text / (unit_mib << 20), shards, groups, bands * documents / (keys_mi << 20))
+    ranges = bands * documents / (sizes.keys_mi << 20)
+    return Counts(text / (sizes.unit_mib << 20), shards, groups, ranges)
 
 
 def parts(line: dict[str, float], one: Counts, terabytes: float) -> tuple[float, float]:
@@ -120,21 +137,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("lines", type=Path)
     parser.add_argument("--terabytes", type=float, nargs="+", default=[1, 100])
-    parser.add_argument("--unit-mib", type=int, nargs="+", default=[64, 1024])
-    parser.add_argument("--keys-mi", type=int, nargs="+", default=[1, 16])
+    usual = int(PackingConfig().shard_size) >> 20
+    default = [Sizes(64, usual, 1), Sizes(1024, usual, 64), Sizes(8192, 8192, 64)]
+    parser.add_argument(
+        "--sizes", type=Sizes.parse, nargs="+", default=default, metavar="UNIT:SHARD:KEYS"
+    )
     given = parser.parse_args()
     lines = [json.loads(text) for text in given.lines.read_text(encoding="utf-8").splitlines()]
     models = print_model(lines)
-    head = "TB | unit, MiB | keys of a partition, Mi | reads, millions | writes, millions | dollars"
-    print(f"\n| {head} | KiB of a unit in a shard | KiB of a range in a group |\n|{'---|' * 8}")
+    head = "TB | unit, MiB | shard, MiB | keys, Mi | reads, millions | writes, millions | dollars"
+    print(f"\n| {head} | KiB of a unit in a shard | KiB of a range in a group |\n|{'---|' * 9}")
     last = max(lines, key=lambda line: line["text_bytes"])
-    for terabytes, unit_mib, keys_mi in product(given.terabytes, given.unit_mib, given.keys_mi):
-        one = projected(last, terabytes, unit_mib, keys_mi)
+    models["reads"][-1] = max(models["reads"][-1], 1.0)
+    for terabytes, sizes in product(given.terabytes, given.sizes):
+        one = projected(last, terabytes, sizes)
         asked = {name: float(np.dot(numbers, one.terms(name))) for name, numbers in models.items()}
         dollars = sum(DOLLARS[name] * number for name, number in asked.items())
         millions = " | ".join(f"{number / 1e6:,.1f}" for number in asked.values())
-        sizes = " | ".join(f"{size:,.0f}" for size in parts(last, one, terabytes))
-        print(f"| {terabytes:g} | {unit_mib:,} | {keys_mi} | {millions} | {dollars:,.0f} | {sizes} |")
+        lengths = " | ".join(f"{size:,.0f}" for size in parts(last, one, terabytes))
+        set_ = f"{sizes.unit_mib:,} | {sizes.shard_mib:,} | {sizes.keys_mi}"
+        print(f"| {terabytes:g} | {set_} | {millions} | {dollars:,.0f} | {lengths} |")
 
 
 if __name__ == "__main__":

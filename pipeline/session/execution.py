@@ -35,6 +35,7 @@ from pipeline.system.stopping import reason_of, signals_stop, tidying
 from stages.ledger import Flow
 from stages.store.digests import FileDigest, digest_file, sync_files
 from stages.stores.bucket import BUFFER_BYTES
+from stages.stores.outages import telling_of_outages
 
 
 class Engine(Protocol):
@@ -315,7 +316,7 @@ def open_execution(
         progress.watch_memory(lambda: watch.memory, resources.memory)
         execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
         try:
-            with watch:
+            with watch, telling_of_outages(progress.note):
                 yield execution
         except BaseException as error:
             with tidying():

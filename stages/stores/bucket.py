@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from stages.errors import ConfigError, Stopped
-from stages.stores.faults import NO_BUCKET, Answer, explained
+from stages.stores.faults import NO_BUCKET, Answer, explained, waiting_for
+from stages.stores.outages import tell_outage
 from stages.stores.store import FoundObject, Listed
 from stages.stores.url import EXTRAS, StoreUrl
 
@@ -55,6 +56,8 @@ ATTEMPTS = 9
 PATIENCE = 120.0
 """Seconds after a first failure in which a request is tried again: each attempt may be silent long."""
 _WAITS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 9.0, 9.0)
+_SAID_FROM = 3
+"""Attempts after which who watches is told that a request waits."""
 _RETRIES: "RetryConfig" = {
     "max_retries": 4,
     "retry_timeout": timedelta(seconds=60),
@@ -236,6 +239,8 @@ class Bucket:
                 is_last = attempt + 1 == ATTEMPTS or time.monotonic() > end
                 if is_last or not Answer.of(error).is_passing:
                     raise explained(error, self._at(key)) from error
+                if attempt >= _SAID_FROM:
+                    tell_outage(waiting_for(error, self._at(key)))
             _wait(attempt)
         raise AssertionError("the last attempt returns or raises")
 

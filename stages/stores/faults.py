@@ -98,6 +98,11 @@ def explained(error: BaseException, url: str) -> ShardmillError:
     return ConfigError(f"{what}; {_way_out(answer)}")
 
 
+def waiting_for(error: BaseException, url: str) -> str:
+    """Say that a request is tried again, and why: for who watches."""
+    return f"{url}: {_said(Answer.of(error))}; it is tried again, for some minutes at most"
+
+
 def _way_out(answer: Answer) -> str:
     """Say what a user does about a request that the server will never do."""
     if answer.code in NO_BUCKET:

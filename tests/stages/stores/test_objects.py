@@ -16,6 +16,7 @@ from stages.stores import bucket
 from stages.stores.bucket import PART_BYTES
 from stages.stores.faults import Answer
 from stages.stores.objects import ObjectStore
+from stages.stores.outages import telling_of_outages
 from stages.stores.store import FoundObject, Listed
 from stages.stores.url import StoreUrl
 from tests.material.fault_proxy import VERBS, FaultProxy, Refusals
@@ -193,6 +194,26 @@ def test_what_will_not_pass_is_told_from_what_may(
         ):
             with pytest.raises(error, match=f"^{store.place}.*{said}"):
                 ask()
+
+
+def test_who_watches_is_told_once_of_requests_that_wait(
+    store: ObjectStore, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket, "_WAITS", (0.0,))
+    monkeypatch.setattr(bucket, "_RETRIES", {"max_retries": 0})
+    said: list[str] = []
+    port = int(store_server.endpoint.rpartition(":")[2])
+    with FaultProxy(port, Refusals(0, kinds={"get": "slow_down"})) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        asked = ObjectStore(store.url)
+        with telling_of_outages(said.append), pytest.raises(Stopped):
+            asked.get("a")
+        for _ in range(2):
+            with pytest.raises(Stopped):
+                asked.get("b")
+    assert len(said) == 1
+    assert said[0].startswith(f"{store.place}/a: the server said 503 SlowDown")
+    assert "it is tried again" in said[0]
 
 
 def test_an_answer_may_say_nothing() -> None:

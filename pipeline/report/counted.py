@@ -54,7 +54,7 @@ class Counted:
             of: fingerprint of what is counted; None if that is not whole yet.
             kind: of the value, by which its JSON is read.
             count: returns it.
-            is_sound: says whether it is kept; nothing that is empty or None is, unless this says so.
+            is_sound: says whether it is kept; without it, what is empty or None is not.
             anew: whether it is counted even if it is known.
         """
         adapter: TypeAdapter[_Value] = TypeAdapter(kind)

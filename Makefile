@@ -163,6 +163,8 @@ lowest:
 	$(LOWEST)/bin/python release/lowest.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  --editable . --config-settings editable_mode=compat --requirement $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+	  --requirement tests/material/store_server.txt
 	NUMBA_CACHE_DIR=$(abspath $(LOWEST))/numba $(LOWEST)/bin/python -m pytest -p no:anyio --numprocesses auto -m 'not slow' -k 'not (fixed_size_list or generated_pages)' \
 	  --hypothesis-profile quick \
 	  tests/stages tests/pipeline tests/docs --ignore tests/stages/filtering/test_language.py \

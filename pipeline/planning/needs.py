@@ -21,11 +21,16 @@ PLENTY = 4
 """Times the sample's size that the input's files must have, for it to be known that they fill it."""
 
 
-def require_for_inputs(scope: Scope, *, workers: int) -> dict[str, Need]:
+def require_for_inputs(scope: Scope, *, workers: int, buffers: int = 0) -> dict[str, Need]:
     """Return the needs of a run over its files; refuse it if they do not fit.
 
     Two follow from the files: a table may have pages that are read as a whole, and a small corpus trains
     a tokenizer on less.
+
+    Args:
+        scope: with the files.
+        workers: asked for; 0 is this process.
+        buffers: bytes that each worker needs for a store, which what is returned does not count.
 
     Raises:
         ConfigError: `resources.memory` is too small.
@@ -35,24 +40,30 @@ def require_for_inputs(scope: Scope, *, workers: int) -> dict[str, Need]:
     size = sum(item.size for item in scope.inputs)
     if file.tokenizer.path is None and size >= PLENTY * int(file.tokenizer.train.sample_size):
         wanted["training"] = training_need(file, size, workers=workers)
-    require_memory(file, wanted, workers=workers)
+    require_memory(file, wanted, workers=workers, buffers=buffers)
     return found
 
 
-def require_memory(file: RunFile, needs: Mapping[str, Need], *, workers: int) -> None:
+def require_memory(file: RunFile, needs: Mapping[str, Need], *, workers: int, buffers: int = 0) -> None:
     """Refuse a run of which a step cannot have one worker; with none, this process does the work.
+
+    Args:
+        file: of the run.
+        needs: of a worker of each step.
+        workers: asked for; 0 is this process.
+        buffers: bytes that each worker needs besides, for a store.
 
     Raises:
         ConfigError: `resources.memory` is too small.
     """
-    room = room_of_worker(int(file.resources.memory), workers)
+    room = room_of_worker(int(file.resources.memory), workers) - buffers
     step = max(needs, key=lambda step: needs[step].bytes)  # what it asks for is enough for all
     if needs[step].bytes > room:
         fitting_workers(
             int(file.resources.memory),
             min(workers, 1),
             step=step,
-            need=needs[step].bytes,
+            need=needs[step].bytes + buffers,
             remedy=_remedy(file, needs, step, room=room),
         )
 

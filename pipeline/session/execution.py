@@ -158,9 +158,7 @@ class Execution:
     def need_of(self, step: str) -> Need:
         """Return the memory that a worker of a step may take, with the buffers of a store's client."""
         need = self.needs[step]
-        if stored_run_at(self.root) is None and not other_runs():
-            return need
-        return replace(need, bytes=need.bytes + BUFFER_BYTES)
+        return replace(need, bytes=need.bytes + store_buffers(self.root))
 
     def _tell_files(self, step: str) -> None:
         """Let the tasks of a run in a store know what is committed of a step."""
@@ -206,6 +204,11 @@ class Execution:
         """Leave Ray."""
         if self._engine is not None:
             self._engine.close()
+
+
+def store_buffers(root: Path) -> int:
+    """Return the bytes that a worker of a run needs for the client of a store; 0 if it has none."""
+    return BUFFER_BYTES if stored_run_at(root) is not None or other_runs() else 0
 
 
 def _unit_line(task: Task, outcome: Outcome) -> str:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.engine.memory import WorkerResources
+from pipeline.engine.memory import Need, WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.given_files import given_folders
@@ -36,7 +36,7 @@ from pipeline.run_file.filters import (
     resolve_filters,
 )
 from pipeline.session.damage import handle_damage, require_objects
-from pipeline.session.execution import Execution, open_execution
+from pipeline.session.execution import Execution, open_execution, store_buffers
 from pipeline.session.replacement import (
     begin_replacement,
     decides_again,
@@ -52,6 +52,7 @@ from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_i
 from pipeline.state.commit_object import COMMITS
 from pipeline.state.commits import PLAN, SCAN
 from pipeline.state.journal import STATUS, run_lock
+from pipeline.state.key_lengths import require_short_keys
 from pipeline.state.storage import make_folder
 from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.kept_plan import KeptStep, write_plan
@@ -105,7 +106,7 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
     require_generators(request.file)
     require_semantic_encoder(request.file)
     request = _resolved(request)
-    require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)
+    _require_room(request)
     with disk_faults(request.output):
         planned: list[StepStatus] = []
         for one in generation_requests(request):
@@ -116,13 +117,26 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
         return planned
 
 
+def _require_room(request: RunRequest) -> dict[str, Need]:
+    """Return the needs of a run's steps; refuse it if they do not fit, or its names of objects."""
+    file, stored = request.file, stored_run_at(request.output)
+    if stored is not None:
+        names = [one.name for one in file.datasets]
+        for source in file.sources:
+            names += [source.name, *source.keep_columns]
+        require_short_keys(stored.store.place, names)
+    needs, buffers = step_needs(Scope(file)), store_buffers(request.output)
+    require_memory(file, needs, workers=request.workers, buffers=buffers)
+    return needs
+
+
 def _plan_one(request: RunRequest) -> list[StepStatus]:
     """Return what a run of one generation would do."""
     commits = RunFolder(request.output).commits
     found = found_inputs(request)
     files = planned_inputs(found.files, commits)
     scope = replace(scope_of(request, found.files), inputs=files)
-    require_for_inputs(scope, workers=request.workers)
+    require_for_inputs(scope, workers=request.workers, buffers=store_buffers(request.output))
     steps = plan_scope(scope)
     if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
         steps = [replace(step, fingerprint="", units={}) for step in steps]
@@ -193,8 +207,7 @@ def _run_one(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> Ru
     if request.until is not None and request.until not in NAMES:
         raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(NAMES)}")
     require_run_folder(request.output)
-    needs = step_needs(Scope(request.file))
-    require_memory(request.file, needs, workers=request.workers)
+    needs = _require_room(request)
     require_generators(request.file)
     require_semantic_encoder(request.file)
     request = _resolved(request)
@@ -205,7 +218,7 @@ def _run_one(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> Ru
         request.output, resources, needs=needs, stream=stream, verbose=verbose
     ) as execution:
         if (stored := stored_run_at(execution.root)) is not None:
-            stored.give(given_folders(request.file))
+            stored.give(given_folders(request.file), check=request.replace)
         report = _steps(request, execution)
         execution.journal.status(outcome_of(report), until=request.until)
         return report
@@ -227,7 +240,8 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
         execution.progress.note(skipped.line)
     files = scan_inputs(found.files, execution)
     scope = replace(scope, inputs=files)
-    execution.needs = require_for_inputs(scope, workers=request.workers)
+    buffers = store_buffers(execution.root)
+    execution.needs = require_for_inputs(scope, workers=request.workers, buffers=buffers)
     steps = plan_scope(scope)
     plan = {step.name: step for step in steps}
     names = names_until(plan, request.until)

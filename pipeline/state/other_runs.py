@@ -29,9 +29,12 @@ class OtherRun:
     """Of its tree."""
     store: Store
     cache: NodeCache
+    session: str = ""
+    """Of the driver: what earlier ones left in a cache is hashed before it is used."""
 
     def open(self) -> None:
         """Have its files brought when they are asked for, in the process of a worker."""
+        self.cache.session = self.session
         if mounted_at(self.root) is None:
             mount(self.root, Tree(self.root, self.store, self.cache, LoggedFiles(self.store)))
 
@@ -115,6 +118,6 @@ def folder_of(place: str, base: Path, *, key: str) -> Path:
     if store.place not in _OPEN.runs:
         cache = node_cache()
         opened = _OPEN.stack.enter_context(read_run(store, cache))
-        _OPEN.runs[store.place] = OtherRun(opened.root, store, cache)
+        _OPEN.runs[store.place] = OtherRun(opened.root, store, cache, cache.session)
     root = _OPEN.runs[store.place].root
     return root / GENERATIONS / generation if generation else root

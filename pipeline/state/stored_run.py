@@ -35,9 +35,10 @@ from pipeline.state.tree_folders import TREES, lock_tree, passing_folder, tree_o
 from pipeline.state.worker_place import Known, OtherRunPlace, TreePlace
 from pipeline.system.printable import as_known, name_folder
 from stages.errors import DataError, ShardmillError
-from stages.store.digests import digest_file
+from stages.store.digests import FileDigest, digest_file
 from stages.store.generations import GENERATIONS, generation_name
 from stages.stores.cache import NodeCache
+from stages.stores.fetch import fetch
 from stages.stores.given import GIVEN, GivenFolder
 from stages.stores.mounts import mount, unmount
 from stages.stores.pins import Hold
@@ -146,14 +147,15 @@ class StoredRun:
         key = self._key(root)
         return TreePlace(
             *(self.root, self.store, key, temporary, self.cache, epoch, others, self.tolerant),
-            self.given,
+            *(self.given, self.cache.session),
         )
 
-    def give(self, folders: Sequence[GivenFolder]) -> None:
+    def give(self, folders: Sequence[GivenFolder], *, check: bool = False) -> None:
         """Bring files of this machine to the run, for tasks on others; what is there is not put again.
 
         Args:
             folders: with the files.
+            check: whether what is there is held to its digest, and put again if it has changed.
 
         Raises:
             DataError: a file has changed meanwhile.
@@ -166,13 +168,22 @@ class StoredRun:
         }
         there = {one.key: one.size for one in self.store.list(GIVEN)} if wanted else {}
         for key, (path, digest) in sorted(wanted.items()):
-            if there.get(key) == digest.bytes:
+            if there.get(key) == digest.bytes and not (check and self._has_changed(key, digest)):
                 continue
             with tempfile.NamedTemporaryFile(dir=self.root.parent) as copy:  # nobody changes that
                 shutil.copyfile(path, copy.name)
                 if digest_file(Path(copy.name)) != digest:
                     raise DataError(f"{path}: changed while it was read; run again")
                 self.store.put(key, Path(copy.name))
+
+    def _has_changed(self, key: str, digest: FileDigest) -> bool:
+        """Say whether an object has other bytes than its digest says."""
+        with tempfile.TemporaryDirectory(dir=self.root.parent) as folder:
+            try:
+                fetch(self.store, key, digest, Path(folder) / "object")
+            except DataError:
+                return True
+        return False
 
     def known(self, root: Path, after: Iterable[tuple[str, str]], before: Commit | None) -> Known:
         """Return what a task is told of the files that it may read.
@@ -347,6 +358,8 @@ def working_run(store: Store, cache: NodeCache, tell: Callable[[str], None]) -> 
 @contextlib.contextmanager
 def _opened(run: StoredRun) -> Iterator[StoredRun]:
     _RUNS[str(run.root)] = run
+    before = run.cache.session
+    run.cache.session = before or uuid.uuid4().hex
     name_folder(run.root, run.store.place)
     try:
         run.open()
@@ -356,4 +369,5 @@ def _opened(run: StoredRun) -> Iterator[StoredRun]:
         raise
     finally:
         run.close()
+        run.cache.session = before
         del _RUNS[str(run.root)]

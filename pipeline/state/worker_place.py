@@ -112,6 +112,8 @@ class TreePlace:
     """Whether files that are gone or have other bytes are left absent; checks name them."""
     given: tuple[GivenFolder, ...] = ()
     """What the run file names on the driver's machine."""
+    session: str = ""
+    """Of the driver: what earlier ones left in a cache is hashed before it is used."""
 
     @property
     def root(self) -> Path:
@@ -120,6 +122,7 @@ class TreePlace:
 
     def open(self) -> None:
         """Begin to work there, in the process of a worker."""
+        self.cache.session = self.session
         files = TableFiles(self.run, self.cache, self.store)
         mount(self.run, Tree(self.run, self.store, self.cache, files, self.tolerant))
         for other in self.others:

@@ -2,6 +2,7 @@
 
     FOLDER/objects/ab/ab12...        a file, by its SHA-256; whole, or not there
     FOLDER/objects/ab/ab12....at     where links to it are, one path a line
+    FOLDER/objects/ab/ab12....sound  the session that has hashed it last
     FOLDER/pins/PID-...              what a process uses, one SHA-256 a line; locked while it lives
     FOLDER/lock                      held by who fills, pins or removes
     FOLDER/used                      bytes of all files
@@ -9,7 +10,8 @@
 A file is filled by one process, and others wait for it. When the cache is full, the file goes that was
 used longest ago and that no process uses. If all are in use, the cache grows beyond its size for a
 while: nobody ever waits for another's room, so nothing can be stuck. The cache is never truth; its
-folder may be removed between any two runs.
+folder may be removed between any two runs. What an earlier session left is hashed once more before it is
+used, by the first process of a session that asks for it.
 """
 
 import contextlib
@@ -24,14 +26,14 @@ from functools import cache
 from pathlib import Path
 
 from stages.errors import ConfigError, Stopped
-from stages.store.digests import FileDigest
+from stages.store.digests import FileDigest, xxh3_file
 from stages.store.folders import entries, files_below
 from stages.stores.fetch import fetch
 from stages.stores.pins import Hold, Pins
 from stages.stores.store import Store
 
 _OBJECTS, _PINS, _LOCK, _USED = "objects", "pins", "lock", "used"
-_LINKS = ".at"
+_LINKS, _SOUND = ".at", ".sound"
 FOLDER, BYTES = "SHARDMILL_CACHE", "SHARDMILL_CACHE_BYTES"
 """Environment variables."""
 DEFAULT_BYTES = 100 << 30
@@ -50,6 +52,8 @@ class NodeCache:
 
     folder: Path
     size: int
+    session: str = ""
+    """Of whom this process works for; empty: it takes what is here as it is."""
     _pins: Pins | None = None
     _ended: deque[Hold] = field(default_factory=deque)
     """Holds that ended: a finalizer may run where the lock is taken already, so it takes none."""
@@ -74,9 +78,12 @@ class NodeCache:
             DataError: the object is gone, or has other bytes.
             Stopped: the store has no answer.
         """
-        if self._is_known(digest.sha256, place, hold) or self._is_linked(digest, place, hold):
+        if self._is_known(digest.sha256, place, hold):
+            return
+        if self._is_sound(digest.sha256) and self._is_linked(digest, place, hold):
             return
         with self._filling(digest.sha256):
+            self._hash(digest)
             if not self._is_linked(digest, place, hold):
                 self._make_room(digest.bytes)
                 try:
@@ -176,6 +183,29 @@ class NodeCache:
         own = pins.current if hold is None else hold
         return own is not pins.first and own.places.get(place) == name
 
+    def _is_sound(self, name: str) -> bool:
+        """Say whether a file, if it is here, need not be hashed before it is used."""
+        if not self.session:
+            return True
+        with contextlib.suppress(OSError):
+            return self._mark(name).read_text(encoding="utf-8") == self.session
+        return False
+
+    def _hash(self, digest: FileDigest) -> None:
+        """Remove a file that an earlier session left here, if its bytes have changed since."""
+        object_ = self._object(digest.sha256)
+        if self._is_sound(digest.sha256) or not object_.exists():
+            return
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile, for another's room
+            if xxh3_file(object_) == digest.xxh3:
+                self._mark(digest.sha256).write_text(self.session, encoding="utf-8")
+            else:
+                self.drop(digest)
+
+    def _mark(self, name: str) -> Path:
+        object_ = self._object(name)
+        return object_.with_name(f"{object_.name}{_SOUND}")
+
     def _is_linked(self, digest: FileDigest, place: Path, hold: Hold | None) -> bool:
         """Say whether a file is here; then it is kept, and the place is a link to it."""
         name = digest.sha256
@@ -203,6 +233,8 @@ class NodeCache:
             self._link(object_, place)
             self._note(digest.sha256, place, hold)
             self._write_used(self._used() + digest.bytes)
+            if self.session:
+                self._mark(digest.sha256).write_text(self.session, encoding="utf-8")
 
     def _link(self, object_: Path, place: Path) -> None:
         """Make a place a link to an object."""
@@ -251,6 +283,7 @@ class NodeCache:
                         place.unlink()
         object_.unlink()
         links.unlink(missing_ok=True)
+        self._mark(object_.name).unlink(missing_ok=True)
 
     def _kept(self) -> set[str]:
         """Return the names of the files that some process uses; forget processes that have ended."""

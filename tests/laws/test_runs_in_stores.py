@@ -24,6 +24,7 @@ from pipeline.report.report import RunReport
 from pipeline.run_file.deduplication import Dedup
 from pipeline.session import scanning
 from pipeline.state import lease, tree
+from pipeline.state.key_lengths import KEY_BYTES
 from pipeline.state.log import LogState
 from pipeline.state.stored_commits import mirror
 from pipeline.steps.dedup import method
@@ -50,6 +51,7 @@ def test_a_run_in_a_store_has_the_bytes_of_one_in_a_folder(
     report = api.run(RUN, url_of(store), workers=0)
     assert report["passed"]
     require_same(artifacts_of_store(store), in_folder)
+    assert max(len(one.key) for one in store.list("")) < KEY_BYTES
     before = {one.key: one.tag for one in store.list("datasets")}
     shutil.rmtree(os.environ["SHARDMILL_CACHE"])  # so the plan comes from the log, whose keys are sorted
     again = api.run(RUN, url_of(store), workers=0)  # another machine: nothing is done again

@@ -16,6 +16,7 @@ from pydantic import create_model
 from pipeline.inputs.files import InputFile
 from pipeline.planning.plan import plan_again, plan_steps
 from pipeline.run_file.config import RunFile
+from pipeline.steps.ingest.compared_fields import readers_of
 from pipeline.steps.kept_plan import KeptPlan
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS
@@ -270,3 +271,10 @@ def test_defaults_are_those_of_their_versions() -> None:
 
 if __name__ == "__main__":
     GOLDEN.write_text(json.dumps(defaults(), indent=1, sort_keys=True) + "\n")
+
+
+def test_readers_stand_in_one_order_whatever_the_files() -> None:
+    names = ["a.warc", "b.html", "c.jsonl"]
+    for order in (names, names[::-1]):
+        files = [InputFile("s", name, Path("/in") / name, 1, "") for name in order]
+        assert list(readers_of(files)) == ["HTML", "WARC"]

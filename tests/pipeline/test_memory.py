@@ -35,6 +35,7 @@ from pipeline.steps.table import step_needs
 from pipeline.steps.tokenizer.step import LANGUAGE, training_need
 from pipeline.system.printable import show_bytes
 from stages.errors import ConfigError
+from stages.stores.bucket import BUFFER_BYTES
 from tests.conftest import small_run
 
 HOLD = "import sys; held = bytearray(b'x') * (64 << 20); print('ready', flush=True); sys.stdin.read()"
@@ -129,6 +130,16 @@ def test_every_step_of_a_run_has_a_need_and_long_documents_raise_it() -> None:
     short = step_needs(Scope(small_run(ingest={"max_document_bytes": "1MiB"})))
     assert short["ingest"].bytes < needs["ingest"].bytes
     require_memory(file, needs, workers=1)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_buffers_of_a_store_are_counted_before_a_run_begins(workers: int) -> None:
+    file = small_run()
+    room = room_of_worker(int(file.resources.memory), workers)
+    needs = {"ingest": Need(room - BUFFER_BYTES)}
+    require_memory(file, needs, workers=workers, buffers=BUFFER_BYTES)
+    with pytest.raises(ConfigError, match="step ingest needs"):
+        require_memory(file, needs, workers=workers, buffers=BUFFER_BYTES + 1)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

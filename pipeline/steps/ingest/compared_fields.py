@@ -146,7 +146,7 @@ def libraries_of(files: Iterable[InputFile]) -> dict[str, str]:
 def readers_of(files: Iterable[InputFile]) -> dict[str, int]:
     """Return the versions of the readers of some files, by name; the first version adds nothing."""
     readers = {reader_of(file.path, TextSplit.FILE) for file in files}
-    return {one.name: one.version for one in readers if one and one.version > 1}
+    return dict(sorted((one.name, one.version) for one in readers if one and one.version > 1))
 
 
 def templates_of(file: RunFile) -> dict[str, int]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import stages.stores.cache
 from stages.errors import ConfigError, DataError
-from stages.store.digests import FileDigest, digest_file
+from stages.store.digests import FileDigest, digest_file, xxh3_file
 from stages.stores.cache import NodeCache, node_cache
 from stages.stores.mounts import StoredFiles
 from stages.stores.store import FoundObject, Listed
@@ -216,6 +217,31 @@ def test_what_was_changed_in_the_cache_is_brought_again(store: FewObjects, tmp_p
     digests = {"1": _digest(store, "a/1", tmp_path)}
     files.bring_sound(files.root / "a", digests, check=True).close()
     assert place.read_bytes() == bytes([1]) * 100
+
+
+def test_what_an_earlier_session_left_is_hashed_once_in_a_session(
+    store: FewObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[Path] = []
+
+    def noted(path: Path) -> str:
+        hashed.append(path)
+        return xxh3_file(path)
+
+    monkeypatch.setattr(stages.stores.cache, "xxh3_file", noted)
+
+    def brought(session: str) -> bytes:
+        cache = NodeCache(tmp_path / "cache", SIZE, session)
+        return _bring(cache, store, "a/1", tmp_path).read_bytes()
+
+    assert brought("first") == brought("first") == bytes([1]) * 100
+    assert not hashed, "it came in this session"
+    assert brought("second") == brought("second") == bytes([1]) * 100
+    assert len(hashed) == 1
+    read = store.read
+    (tmp_path / "cache" / "trees" / "run" / "a" / "1").write_bytes(bytes(100))
+    assert brought("third") == brought("third") == bytes([1]) * 100
+    assert (len(hashed), store.read) == (2, read + 100)
 
 
 def test_a_process_that_is_forked_while_the_cache_is_at_work_keeps_no_lock(

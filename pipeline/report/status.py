@@ -20,6 +20,7 @@ from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.verdicts import word_of
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
+from pipeline.state.lease import is_held
 from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.run_folder import RunFolder
 
@@ -90,8 +91,7 @@ def _generations_line(folders: Sequence[Path]) -> str:
 def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     """Return how far one run is."""
     now = read_status(folder).model_dump(exclude_none=True)
-    here = stored_run_at(folder) is None  # else its process may be of another machine
-    if now["state"] == "running" and here and not Path(f"/proc/{now.get('pid')}").exists():
+    if now["state"] == "running" and not _is_at_work(folder, now.get("pid")):
         now["state"] = "killed"  # it could not say so itself
     commits = RunFolder(folder).commits
     steps = {}
@@ -101,6 +101,12 @@ def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
         steps[step] = {"units": len(units) - whole, "whole": whole}
     joined = joined_in_folder(folder)
     return {**now, "steps": steps, **({"joined": joined} if joined else {})}
+
+
+def _is_at_work(folder: Path, pid: object) -> bool:
+    """Say whether the process of a run lives; of a run in a store, whether it may."""
+    stored = stored_run_at(folder)
+    return Path(f"/proc/{pid}").exists() if stored is None else is_held(stored.store)
 
 
 def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:

@@ -9,10 +9,12 @@ it still holds the lease before it puts or deletes anything.
 """
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pipeline.state.state_files import parse_model
 from stages.config import Config, canonical_json
@@ -189,6 +191,16 @@ def require_epoch(store: Store, epoch: int) -> None:
         lease = parse_model(LeaseObject, found.data, f"{store.place}/{LEASE}", way_out=_WAY_OUT)
         if lease.epoch > epoch:
             raise in_use(store, lease)
+
+
+def is_held(store: Store) -> bool:
+    """Say whether somebody holds a run, as far as the lease and this machine tell without a wait."""
+    found = store.get(LEASE)
+    if found is None or not found.data:
+        return False
+    lease = parse_model(LeaseObject, found.data, f"{store.place}/{LEASE}", way_out=_WAY_OUT)
+    here = lease.host == socket.gethostname()
+    return bool(lease.holder) and not (here and not Path(f"/proc/{lease.pid}").exists())
 
 
 def in_use(store: Store, lease: LeaseObject | None) -> Stopped:

@@ -117,15 +117,18 @@ def _verify_one(
 
 
 def _require_place(output: Path, address: str | None) -> None:
-    """Refuse the nodes of a cluster for a folder that can only be read: they could write nowhere.
+    """Refuse the nodes of a cluster for a run that can only be read: they could write nowhere.
 
     Raises:
-        ConfigError: it is such a folder.
+        ConfigError: it is such a run.
     """
-    if address is not None and not can_write(output):
+    stored = stored_run_at(output)
+    is_read = not can_write(output) if stored is None else stored.lease is None
+    if address is not None and is_read:
+        place = "folder that all" if stored is None else "store that this user"
         raise ConfigError(
-            f"{output} can only be read, and the nodes of --address need a folder that all can write to;"
-            " leave --address off"
+            f"{output} can only be read, and the nodes of --address need a {place} can write to; leave"
+            " --address off"
         )
 
 

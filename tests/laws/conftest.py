@@ -1,6 +1,7 @@
 """What tests of laws share."""
 
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,7 @@ def corpus(made_once: MadeOnce) -> Path:
             (folder / "corpus" / f"{name}.jsonl").write_bytes(b"".join(part))
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
+            patch.setitem(sys.modules, "obstore", None)  # a run in a folder asks for no client
             api.run(RUN, "out", workers=0)
 
     return made_once(make)

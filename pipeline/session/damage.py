@@ -28,6 +28,7 @@ from pipeline.steps.table import written_folders
 from pipeline.steps.verify.files import DATA_ENDINGS
 from stages.errors import DataError
 from stages.store.folders import entries, walk
+from stages.stores.fetch import is_here
 from stages.stores.store import is_key
 
 _NAMED = 3
@@ -68,6 +69,19 @@ def handle_damage(execution: Execution, plan: Mapping[str, StepPlan], *, replace
             execution.commits.drop(name, {*found[name], STEP_COMMIT})
             execution.journal.log("replace", step=name, units=sorted(found[name]))
     execution.progress.note(f"redoing {', '.join(found)} and all later steps, because {faults[0]}")
+
+
+def drop_damaged_scans(execution: Execution) -> None:
+    """Forget what was scanned of inputs where its files are gone or changed: they are scanned again."""
+    run, survey = stored_run_at(execution.root), execution.commits.survey(SCAN)
+    files = {key: digest for one in survey.commits.values() for key, digest in one.files.items()}
+    if run is None:
+        damaged = {key for key, digest in files.items() if not is_here(execution.root / key, digest)}
+    else:
+        damaged = run.listing(execution.root, FOLDERS).damaged.keys() & files.keys()
+    if damaged:
+        units = {unit for unit, one in survey.commits.items() if damaged & one.files.keys()}
+        execution.commits.drop(SCAN, units)
 
 
 def require_objects(execution: Execution, *, whole: bool) -> None:

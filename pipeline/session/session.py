@@ -35,7 +35,7 @@ from pipeline.run_file.filters import (
     resolve_chats,
     resolve_filters,
 )
-from pipeline.session.damage import handle_damage, require_objects
+from pipeline.session.damage import drop_damaged_scans, handle_damage, require_objects
 from pipeline.session.execution import Execution, open_execution, store_buffers
 from pipeline.session.replacement import (
     begin_replacement,
@@ -238,6 +238,8 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     scope = scope_of(request, found.files)
     for skipped in found.skipped:
         execution.progress.note(skipped.line)
+    if request.replace:
+        drop_damaged_scans(execution)
     files = scan_inputs(found.files, execution)
     scope = replace(scope, inputs=files)
     buffers = store_buffers(execution.root)

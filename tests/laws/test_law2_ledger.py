@@ -181,10 +181,10 @@ def test_replace_makes_damaged_files_and_all_after_them_anew(
 ) -> None:
     (own / "dedup" / "removed.parquet").unlink()
     zero_masks(own)
-    flipped = next((own / "tokens").rglob("ids.npy"))
-    data = bytearray(flipped.read_bytes())
-    data[-1] ^= 1
-    flipped.write_bytes(bytes(data))
+    for flipped in (next((own / "tokens").rglob("ids.npy")), next((own / "scan").rglob("*.npy"))):
+        data = bytearray(flipped.read_bytes())
+        data[-1] ^= 1
+        flipped.write_bytes(bytes(data))
     assert again(small_corpus, own, replace=True)["passed"]
     assert digests(own) == digests(finished)
 

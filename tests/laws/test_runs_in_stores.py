@@ -34,6 +34,7 @@ from stages.stores.cache import NodeCache
 from stages.stores.mounts import StoredFiles
 from stages.stores.objects import ObjectStore
 from stages.stores.ranges import ArrayRows
+from tests.campaign import some_of
 from tests.laws.stored_tiny_run import RUN, require_same, url_of
 from tests.laws.tiny_run import write_tiny_corpus
 from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
@@ -142,6 +143,31 @@ def test_an_object_that_went_or_changed_is_named_and_made_anew(
             _require_passed(ask(url_of(store)))
         assert gone in str(said.value)
         assert changed in str(said.value)
+    assert api.run(RUN, url_of(store), workers=0, replace=True)["passed"]
+    require_same(artifacts_of_store(store), in_folder)
+
+
+@pytest.mark.parametrize("turn", some_of(range(3), 1))
+def test_every_object_that_went_or_changed_is_named_whatever_it_is(
+    turn: int, store: ObjectStore, in_folder: dict[str, str], tmp_path: Path
+) -> None:
+    api.run(RUN, url_of(store), workers=0)
+    keys = sorted(in_folder.keys() - {"run.json"})
+    for number, key in enumerate(keys):
+        found = store.get(key)
+        assert found is not None
+        half = len(found.data) // 2
+        flipped = found.data[:half] + bytes([found.data[half] ^ 1]) + found.data[half + 1 :]
+        other = (None, flipped, found.data[:half])[(number + turn) % 3]
+        if other is None:
+            store.delete([key])
+        else:
+            (tmp_path / "other").write_bytes(other)
+            store.put(key, tmp_path / "other")
+    report = api.verify(url_of(store), workers=0)
+    assert not report["passed"]
+    named = {found["file"] for found in report["audit"]["findings"]}
+    assert sorted(set(keys) - named) == []
     assert api.run(RUN, url_of(store), workers=0, replace=True)["passed"]
     require_same(artifacts_of_store(store), in_folder)
 

@@ -18,7 +18,7 @@ from stages.errors import ConfigError, Stopped
 from stages.stores.faults import NO_BUCKET, Answer, explained, waiting_for
 from stages.stores.outages import tell_outage
 from stages.stores.store import FoundObject, Listed
-from stages.stores.url import EXTRAS, StoreUrl
+from stages.stores.url import EXTRAS, StoreUrl, shown_text, shown_url
 
 if TYPE_CHECKING:
     from obstore import Attributes, ObjectMeta, OffsetRange, PutResult, UpdateVersion
@@ -293,8 +293,9 @@ def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
     """
     if endpoint.url and not _ENDPOINT.fullmatch(endpoint.url):
         raise ConfigError(
-            f"AWS_ENDPOINT_URL = {endpoint.url!r}: must be http://HOST:PORT or https://HOST:PORT; set it"
-            " so, or unset it for the cloud's own"
+            f"AWS_ENDPOINT_URL = {shown_url(endpoint.url)!r}: must be http://HOST:PORT or"
+            " https://HOST:PORT, without user, path and query; set it so, or unset it for the cloud's"
+            " own"
         )
     try:
         return _client(url, endpoint)
@@ -302,8 +303,8 @@ def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
         raise
     except Exception as error:
         raise ConfigError(
-            f"{url}: no client can be made: {_first_line(str(error))}; set what it needs in the"
-            " environment"
+            f"{url}: no client can be made: {_first_line(shown_text(str(error)))}; set what it needs in"
+            " the environment"
         ) from error
 
 

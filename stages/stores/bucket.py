@@ -116,7 +116,11 @@ class Bucket:
 
     def replace(self, key: str, data: bytes, tag: str) -> str | None:
         """Write over an object that has a tag; None if it has another, or is gone."""
-        return self._conditional(key, data, {"e_tag": tag})
+        mode = self._still(key, tag)
+        if mode is not None:
+            return self._conditional(key, data, mode)
+        found = self.get(key)
+        return found.tag if found is not None and found.data == data else None
 
     def list(self, prefix: str) -> Iterator[Listed]:
         """Yield the objects below a prefix, sorted by key."""
@@ -144,8 +148,8 @@ class Bucket:
         def remove(some: Sequence[str]) -> None:
             try:
                 obstore.delete(self.client, some)
-            except FileNotFoundError as error:  # Azure refuses all for one that is not there
-                if self.url.scheme != "az" or Answer.of(error).code in NO_BUCKET:
+            except FileNotFoundError as error:  # of Azure and Google, for one that is not there
+                if self.url.scheme == "s3" or Answer.of(error).code in NO_BUCKET:
                     raise
                 if len(some) > 1:
                     for name in some:
@@ -184,6 +188,28 @@ class Bucket:
 
         return self._asked(key, ask)
 
+    def _still(self, key: str, tag: str) -> "UpdateVersion | None":
+        """Return the condition that an object still has a tag; None if it has another, or is gone.
+
+        Google Cloud Storage knows no `If-Match`: its condition is the number of a write, `generation`,
+        which the client leaves out of listings. So a tag is an ETag there too, and the number of the
+        write is asked for.
+        """
+        import obstore  # noqa: PLC0415  # an extra
+
+        if self.url.scheme != "gs":
+            return {"e_tag": tag}
+
+        def ask() -> "UpdateVersion | None":
+            try:
+                found = obstore.head(self.client, self._name(key))
+            except FileNotFoundError:
+                return None
+            same = found["e_tag"] == tag
+            return {"e_tag": tag, "version": found["version"]} if same else None
+
+        return self._asked(key, ask)
+
     def _conditional(self, key: str, data: bytes, mode: "Mode") -> str | None:
         """Write an object on a condition; what is in the way is read back."""
         import obstore  # noqa: PLC0415  # an extra
@@ -206,7 +232,8 @@ class Bucket:
                 last = error
             found = self.get(key)
             if found is not None and not found.data and data:
-                mode = {"e_tag": found.tag}  # a request that was cut before its first byte left this
+                # a request that was cut before its first byte left this
+                mode = self._still(key, found.tag) or mode
                 continue
             if found is not None and (found[0] == data or refused):
                 return found[1] if found[0] == data else None

@@ -352,7 +352,9 @@ def _client(url: StoreUrl, endpoint: Endpoint) -> "Client":
         return store.GCSStore(url.bucket, client_options=client, retry_config=_RETRIES)
     if url.scheme == "az":
         return store.AzureStore(url.bucket, client_options=client, retry_config=_RETRIES)
-    options: S3Config = {}
+    options: S3Config = {
+        "checksum_algorithm": "SHA256"
+    }  # a bucket with a retention takes no write without
     if endpoint.url:
         options["endpoint"] = endpoint.url
     if endpoint.region:

@@ -33,10 +33,10 @@ class _Google(BaseHTTPRequestHandler):
     def log_message(self, *said: object) -> None:
         """Say nothing."""
 
-    def _answer(self, status: int, data: bytes = b"", **headers: str) -> None:
+    def _answer(self, status: int, data: bytes = b"", headers: dict[str, str] | None = None) -> None:
         self.send_response_only(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if self.command != "HEAD":
@@ -57,14 +57,14 @@ class _Google(BaseHTTPRequestHandler):
             return
         self.written.append(key)
         self.objects[key] = (data, 1_000 + len(self.written))
-        self._answer(200, **self._tags(key))
+        self._answer(200, headers=self._tags(key))
 
     def do_GET(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
         if "list-type" in query:
             self._answer(200, self._listing(query.get("prefix", [""])[0]))
         elif self._key() in self.objects:
-            self._answer(200, self.objects[self._key()][0], **self._tags(self._key()))
+            self._answer(200, self.objects[self._key()][0], self._tags(self._key()))
         else:
             self._answer(404)
 
@@ -131,7 +131,7 @@ def test_another_who_writes_between_the_look_and_the_write_wins(
     look = obstore.head
 
     def head(client: object, name: str) -> object:
-        found = look(client, name)  # type: ignore[call-overload]
+        found = look(client, name)  # type: ignore[arg-type]
         obstore.put(google.client, name, b"other", use_multipart=False)
         return found
 

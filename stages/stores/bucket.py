@@ -14,7 +14,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from stages.errors import ConfigError, Stopped
+from stages.errors import ConfigError, ShardmillError, Stopped
+from stages.stores.credentials import boto3_credentials
 from stages.stores.faults import NO_BUCKET, Answer, explained, waiting_for
 from stages.stores.outages import tell_outage
 from stages.stores.store import FoundObject, Listed
@@ -22,7 +23,6 @@ from stages.stores.url import EXTRAS, StoreUrl, shown_text, shown_url
 
 if TYPE_CHECKING:
     from obstore import Attributes, ObjectMeta, OffsetRange, PutResult, UpdateVersion
-    from obstore.auth.boto3 import Boto3CredentialProvider
     from obstore.store import (
         AzureStore,
         ClientConfig,
@@ -77,11 +77,13 @@ class Bucket:
     Args:
         url: the place.
         client: of the bucket.
+        answered: has this process once the client has had an answer, so that it has had credentials.
     """
 
-    def __init__(self, url: StoreUrl, client: "Client") -> None:
+    def __init__(self, url: StoreUrl, client: "Client", answered: set[int] | None = None) -> None:
         self.url = url
         self.client = client
+        self._answered = set() if answered is None else answered
 
     @property
     def place(self) -> str:
@@ -227,8 +229,8 @@ class Bucket:
                     | obstore.exceptions.PreconditionError
                     | FileNotFoundError,
                 )
-                if not refused and not Answer.of(error).is_passing:
-                    raise explained(error, self._at(key)) from error
+                if not refused and not Answer.of(error).is_passing(answered=self._has_answered):
+                    raise self._explained(error, key) from error
                 last = error
             found = self.get(key)
             if found is not None and not found.data and data:
@@ -260,16 +262,26 @@ class Bucket:
         end = 0.0
         for attempt in range(ATTEMPTS):
             try:
-                return ask()
+                value = ask()
             except (obstore.exceptions.BaseError, FileNotFoundError) as error:
                 end = end or time.monotonic() + PATIENCE
                 is_last = attempt + 1 == ATTEMPTS or time.monotonic() > end
-                if is_last or not Answer.of(error).is_passing:
-                    raise explained(error, self._at(key)) from error
+                if is_last or not Answer.of(error).is_passing(answered=self._has_answered):
+                    raise self._explained(error, key) from error
                 if attempt >= _SAID_FROM:
                     tell_outage(waiting_for(error, self._at(key)))
+            else:
+                self._answered.add(os.getpid())
+                return value
             _wait(attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    @property
+    def _has_answered(self) -> bool:
+        return os.getpid() in self._answered
+
+    def _explained(self, error: BaseException, key: str) -> ShardmillError:
+        return explained(error, self._at(key), answered=self._has_answered)
 
     def _at(self, key: str) -> str:
         return f"{self.place}/{key}" if key else self.place
@@ -364,33 +376,10 @@ def _client(url: StoreUrl, endpoint: Endpoint) -> "Client":
         config=options,
         client_options=client,
         retry_config=_RETRIES,
-        credential_provider=_boto3_credentials(url),
+        credential_provider=boto3_credentials(url),
     )
 
 
 def _first_line(text: str) -> str:
     """Return what a library says in its first line."""
     return text.strip().splitlines()[0][:200] if text.strip() else "no reason is given"
-
-
-def _boto3_credentials(url: StoreUrl) -> "Boto3CredentialProvider | None":
-    """Return what reads credentials of profiles and of single sign-on, if they are where it alone looks.
-
-    The client itself knows the environment, web identities, and the roles of containers and instances.
-    What this returns fetches a token anew before it expires, as the client does.
-    """
-    if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return None
-    profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
-    shared = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials").expanduser()
-    if not profile and not shared.exists():
-        return None
-    try:
-        from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415  # an extra
-    except ModuleNotFoundError as error:
-        where = f"the profile {profile}" if profile else str(shared)
-        raise ConfigError(
-            f"{url}: the credentials are in {where}, which boto3 reads: pip install boto3, or set"
-            " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        ) from error
-    return Boto3CredentialProvider()

@@ -14,14 +14,19 @@ def probe(store: Store) -> None:
     """Try what a run rests on; leave nothing of it, as far as the store lets it.
 
     Raises:
-        ConfigError: names what the store does not do, or what this user may not do.
+        ConfigError: names what the store does not do, or what this user may not do, and the object that
+            could not be removed.
     """
     key = f"probe/{uuid.uuid4().hex}"
+    with _right("delete objects", store):  # first: nothing is written that nobody could remove
+        store.delete([key])
     try:
         _probe(store, key)
-    except ConfigError:
-        with contextlib.suppress(ShardmillError):
+    except ConfigError as error:
+        try:
             store.delete([key])
+        except ShardmillError:
+            raise type(error)(f"{error}; the object {key} may be left there") from error
         raise
 
 

@@ -14,15 +14,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from stages.errors import ConfigError, Stopped
+from stages.errors import ConfigError, ShardmillError, Stopped
+from stages.stores.credentials import boto3_credentials
 from stages.stores.faults import NO_BUCKET, Answer, explained, waiting_for
 from stages.stores.outages import tell_outage
 from stages.stores.store import FoundObject, Listed
-from stages.stores.url import EXTRAS, StoreUrl
+from stages.stores.url import EXTRAS, StoreUrl, shown_text, shown_url
 
 if TYPE_CHECKING:
     from obstore import Attributes, ObjectMeta, OffsetRange, PutResult, UpdateVersion
-    from obstore.auth.boto3 import Boto3CredentialProvider
     from obstore.store import (
         AzureStore,
         ClientConfig,
@@ -77,11 +77,13 @@ class Bucket:
     Args:
         url: the place.
         client: of the bucket.
+        answered: has this process once the client has had an answer, so that it has had credentials.
     """
 
-    def __init__(self, url: StoreUrl, client: "Client") -> None:
+    def __init__(self, url: StoreUrl, client: "Client", answered: set[int] | None = None) -> None:
         self.url = url
         self.client = client
+        self._answered = set() if answered is None else answered
 
     @property
     def place(self) -> str:
@@ -116,7 +118,11 @@ class Bucket:
 
     def replace(self, key: str, data: bytes, tag: str) -> str | None:
         """Write over an object that has a tag; None if it has another, or is gone."""
-        return self._conditional(key, data, {"e_tag": tag})
+        mode = self._still(key, tag)
+        if mode is not None:
+            return self._conditional(key, data, mode)
+        found = self.get(key)
+        return found.tag if found is not None and found.data == data else None
 
     def list(self, prefix: str) -> Iterator[Listed]:
         """Yield the objects below a prefix, sorted by key."""
@@ -144,8 +150,8 @@ class Bucket:
         def remove(some: Sequence[str]) -> None:
             try:
                 obstore.delete(self.client, some)
-            except FileNotFoundError as error:  # Azure refuses all for one that is not there
-                if self.url.scheme != "az" or Answer.of(error).code in NO_BUCKET:
+            except FileNotFoundError as error:  # of Azure and Google, for one that is not there
+                if self.url.scheme == "s3" or Answer.of(error).code in NO_BUCKET:
                     raise
                 if len(some) > 1:
                     for name in some:
@@ -184,6 +190,28 @@ class Bucket:
 
         return self._asked(key, ask)
 
+    def _still(self, key: str, tag: str) -> "UpdateVersion | None":
+        """Return the condition that an object still has a tag; None if it has another, or is gone.
+
+        Google Cloud Storage knows no `If-Match`: its condition is the number of a write, `generation`,
+        which the client leaves out of listings. So a tag is an ETag there too, and the number of the
+        write is asked for.
+        """
+        import obstore  # noqa: PLC0415  # an extra
+
+        if self.url.scheme != "gs":
+            return {"e_tag": tag}
+
+        def ask() -> "UpdateVersion | None":
+            try:
+                found = obstore.head(self.client, self._name(key))
+            except FileNotFoundError:
+                return None
+            same = found["e_tag"] == tag
+            return {"e_tag": tag, "version": found["version"]} if same else None
+
+        return self._asked(key, ask)
+
     def _conditional(self, key: str, data: bytes, mode: "Mode") -> str | None:
         """Write an object on a condition; what is in the way is read back."""
         import obstore  # noqa: PLC0415  # an extra
@@ -201,12 +229,13 @@ class Bucket:
                     | obstore.exceptions.PreconditionError
                     | FileNotFoundError,
                 )
-                if not refused and not Answer.of(error).is_passing:
-                    raise explained(error, self._at(key)) from error
+                if not refused and not Answer.of(error).is_passing(answered=self._has_answered):
+                    raise self._explained(error, key) from error
                 last = error
             found = self.get(key)
             if found is not None and not found.data and data:
-                mode = {"e_tag": found.tag}  # a request that was cut before its first byte left this
+                # a request that was cut before its first byte left this
+                mode = self._still(key, found.tag) or mode
                 continue
             if found is not None and (found[0] == data or refused):
                 return found[1] if found[0] == data else None
@@ -233,16 +262,26 @@ class Bucket:
         end = 0.0
         for attempt in range(ATTEMPTS):
             try:
-                return ask()
+                value = ask()
             except (obstore.exceptions.BaseError, FileNotFoundError) as error:
                 end = end or time.monotonic() + PATIENCE
                 is_last = attempt + 1 == ATTEMPTS or time.monotonic() > end
-                if is_last or not Answer.of(error).is_passing:
-                    raise explained(error, self._at(key)) from error
+                if is_last or not Answer.of(error).is_passing(answered=self._has_answered):
+                    raise self._explained(error, key) from error
                 if attempt >= _SAID_FROM:
                     tell_outage(waiting_for(error, self._at(key)))
+            else:
+                self._answered.add(os.getpid())
+                return value
             _wait(attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    @property
+    def _has_answered(self) -> bool:
+        return os.getpid() in self._answered
+
+    def _explained(self, error: BaseException, key: str) -> ShardmillError:
+        return explained(error, self._at(key), answered=self._has_answered)
 
     def _at(self, key: str) -> str:
         return f"{self.place}/{key}" if key else self.place
@@ -293,8 +332,9 @@ def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
     """
     if endpoint.url and not _ENDPOINT.fullmatch(endpoint.url):
         raise ConfigError(
-            f"AWS_ENDPOINT_URL = {endpoint.url!r}: must be http://HOST:PORT or https://HOST:PORT; set it"
-            " so, or unset it for the cloud's own"
+            f"AWS_ENDPOINT_URL = {shown_url(endpoint.url)!r}: must be http://HOST:PORT or"
+            " https://HOST:PORT, without user, path and query; set it so, or unset it for the cloud's"
+            " own"
         )
     try:
         return _client(url, endpoint)
@@ -302,8 +342,8 @@ def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
         raise
     except Exception as error:
         raise ConfigError(
-            f"{url}: no client can be made: {_first_line(str(error))}; set what it needs in the"
-            " environment"
+            f"{url}: no client can be made: {_first_line(shown_text(str(error)))}; set what it needs in"
+            " the environment"
         ) from error
 
 
@@ -324,7 +364,9 @@ def _client(url: StoreUrl, endpoint: Endpoint) -> "Client":
         return store.GCSStore(url.bucket, client_options=client, retry_config=_RETRIES)
     if url.scheme == "az":
         return store.AzureStore(url.bucket, client_options=client, retry_config=_RETRIES)
-    options: S3Config = {}
+    options: S3Config = {
+        "checksum_algorithm": "SHA256"
+    }  # a bucket with a retention takes no write without
     if endpoint.url:
         options["endpoint"] = endpoint.url
     if endpoint.region:
@@ -334,33 +376,10 @@ def _client(url: StoreUrl, endpoint: Endpoint) -> "Client":
         config=options,
         client_options=client,
         retry_config=_RETRIES,
-        credential_provider=_boto3_credentials(url),
+        credential_provider=boto3_credentials(url),
     )
 
 
 def _first_line(text: str) -> str:
     """Return what a library says in its first line."""
     return text.strip().splitlines()[0][:200] if text.strip() else "no reason is given"
-
-
-def _boto3_credentials(url: StoreUrl) -> "Boto3CredentialProvider | None":
-    """Return what reads credentials of profiles and of single sign-on, if they are where it alone looks.
-
-    The client itself knows the environment, web identities, and the roles of containers and instances.
-    What this returns fetches a token anew before it expires, as the client does.
-    """
-    if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return None
-    profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
-    shared = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials").expanduser()
-    if not profile and not shared.exists():
-        return None
-    try:
-        from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415  # an extra
-    except ModuleNotFoundError as error:
-        where = f"the profile {profile}" if profile else str(shared)
-        raise ConfigError(
-            f"{url}: the credentials are in {where}, which boto3 reads: pip install boto3, or set"
-            " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        ) from error
-    return Boto3CredentialProvider()

@@ -41,11 +41,13 @@ class ObjectStore:
         self._endpoint = Endpoint.of_environment() if endpoint is None else endpoint
         self._clients: dict[int, Client] = {}
         """By process: one of this process, or of that from which it was forked."""
+        self._answered: set[int] = set()
+        """Processes whose client has had an answer."""
 
     def at(self, key: str) -> "ObjectStore":
         """Return the store of all that lies below a key; it has the same client."""
         store = ObjectStore(self.url.at(key), self._endpoint)
-        store._clients = self._clients  # of the same bucket
+        store._clients, store._answered = self._clients, self._answered  # of the same bucket
         return store
 
     def __reduce__(self) -> tuple[type["ObjectStore"], tuple[StoreUrl, Endpoint]]:
@@ -90,7 +92,7 @@ class ObjectStore:
         if process not in self._clients:
             _USED.add(process)
             self._clients[process] = client_of(self.url, self._endpoint)
-        return Bucket(self.url, self._clients[process])
+        return Bucket(self.url, self._clients[process], self._answered)
 
 
 _USED: set[int] = set()

@@ -19,6 +19,29 @@ MOST_BYTES = 1_000
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 """One slash is enough: a `Path` of a URL has no more."""
 
+_USER = re.compile(r"\A[^/?#]*@")
+_PERHAPS_USER = re.compile(r"[^/?#]*:.*@")
+"""A password may have a slash or a question mark, and then nobody knows where it ends."""
+_ANY_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
+
+
+def shown_url(text: str) -> str:
+    """Return a URL without user, password, query and fragment, for messages.
+
+    https://me:secret@host:9000/a?key=1  ->  https://host:9000/a
+
+    Args:
+        text: a URL, or what was meant as one.
+    """
+    scheme, mark, rest = text.partition("://") if "://" in text else ("", "", text)
+    rest = _USER.sub("", rest, count=1)
+    return scheme + mark + ("..." if _PERHAPS_USER.match(rest) else re.split("[?#]", rest)[0])
+
+
+def shown_text(text: str) -> str:
+    """Return what a library says, with its URLs as `shown_url` has them."""
+    return _ANY_URL.sub(lambda found: shown_url(found[0]), text)
+
 
 def is_store_url(text: str) -> bool:
     """Say whether a place is a URL, of whichever scheme, rather than a path."""
@@ -47,7 +70,7 @@ class StoreUrl:
                 have.
         """
         parts = urlsplit(_SCHEME.sub(r"\1://", text, count=1) if "://" not in text else text)
-        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        shown = shown_url(parts.geturl())
         if parts.scheme not in EXTRAS:
             raise ConfigError(
                 f"{key}: {shown}: no store that a run can lie in; name a folder, or a URL that begins"

@@ -9,6 +9,8 @@
     reset      half of the answer, then the connection ends
     stale      a listing as it was before
 
+A refusal may also be `denied_each`, `slow_each` or `broken_each`: 200, and an object is not deleted.
+
 Which request has which fault is drawn from a seed. Faults are counted by kind and verb. `Refusals` is a
 server that refuses some verbs always. `LateRequest` is a network in which one request arrives long after
 its process has ended.
@@ -17,6 +19,7 @@ its process has ended.
 import contextlib
 import http.client
 import random
+import re
 import socket
 import threading
 import time
@@ -37,7 +40,11 @@ _ERRORS = {
     "busy": (429, "TooManyRequests"),
     "expired": (400, "ExpiredToken"),
     "unable": (501, "NotImplemented"),
+    "denied_each": (200, "AccessDenied"),
+    "slow_each": (200, "SlowDown"),
+    "broken_each": (200, "InternalError"),
 }
+_KEY = re.compile("<Key>[^<]*</Key>")
 _WITH_BODY = ("put", "put_new", "replace", "delete")
 
 
@@ -207,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         verb = verb_of(self.command, self.path, self.headers)
         kind = self.faults.draw(verb, self.path)
         if kind in _ERRORS:
-            self._refuse(*_ERRORS[kind])
+            self._refuse(*_ERRORS[kind], body)
         elif kind == "hang":
             time.sleep(self.faults.hang)
             self._cut()
@@ -263,14 +270,18 @@ class _Handler(BaseHTTPRequestHandler):
             lines += [f"{name}: {value}" for name, value in self.headers.items()]
             one.sendall("\r\n".join([*lines, "", ""]).encode() + body[: len(body) // 2])
 
-    def _refuse(self, status: int, code: str) -> None:
-        data = f"<Error><Code>{code}</Code><Message>drawn</Message></Error>".encode()
+    def _refuse(self, status: int, code: str, body: bytes) -> None:
+        data = f"<Error><Code>{code}</Code><Message>drawn</Message></Error>"
+        if status == 200:  # OK, but for an object, which it names
+            key = _KEY.search(body.decode())
+            assert key is not None
+            data = f"<DeleteResult>{data.replace('<Error>', f'<Error>{key[0]}')}</DeleteResult>"
         self.send_response_only(status)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(data)
+            self.wfile.write(data.encode())
 
     def _cut(self) -> None:
         """End the connection without an answer, or in the midst of one."""

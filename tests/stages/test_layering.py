@@ -100,7 +100,8 @@ LISTING_ALLOWED = {
     "pipeline/inputs/listing.py": "glob",  # of fsspec, which raises
 }
 ENVIRONMENT_ALLOWED = {
-    "stores/bucket.py": "which server, and which credentials",
+    "stores/bucket.py": "which server",
+    "stores/credentials.py": "which credentials",
     "stores/cache.py": "the folder and the size of the cache",
     "stores/objects.py": "handed on to the helper",
     "kernel_cache.py": "processes that this one starts find its compiled code; it decides no byte",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.state.probing import probe
 from stages.errors import ConfigError, NoRightError, Stopped
 from stages.stores import bucket
 from stages.stores.bucket import PART_BYTES
@@ -196,6 +197,36 @@ def test_what_will_not_pass_is_told_from_what_may(
                 ask()
 
 
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("kind", "error", "said"),
+    [
+        (
+            "denied_each",
+            NoRightError,
+            "need.* right to delete objects.* 200 AccessDenied .* not allow it",
+        ),
+        ("slow_each", Stopped, r"200 SlowDown \(drawn\); the same command goes on"),
+        ("broken_each", Stopped, r"200 InternalError \(drawn\); the same command goes on"),
+    ],
+)
+def test_what_is_said_of_each_object_that_is_not_deleted_is_the_answer(
+    store_server: StoreServer,
+    store: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    error: type[Exception],
+    said: str,
+) -> None:
+    refusals = Refusals(0, kinds={"delete": kind})
+    with FaultProxy(int(store_server.endpoint.rpartition(":")[2]), refusals) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        with pytest.raises(error, match=f"^{store.place}: .*{said}"):
+            probe(ObjectStore(store.url))
+    assert refusals.requests["delete"] == (1 if error is NoRightError else bucket.ATTEMPTS)
+    assert list(store.list("")) == []
+
+
 def test_who_watches_is_told_once_of_requests_that_wait(
     store: ObjectStore, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +250,13 @@ def test_who_watches_is_told_once_of_requests_that_wait(
 def test_an_answer_may_say_nothing() -> None:
     text = "status code: 400 Bad Request: <Error><Code>Odd</Code><Message>\n</Message></Error>"
     assert Answer.of(OSError(text)) == Answer(400, "Odd", text.splitlines()[0])
+
+
+def test_what_the_library_says_of_a_url_has_no_secret() -> None:
+    text = "Error performing GET https://me:hunter2@host/a?sig=hunter2 in 1ms - HTTP error"
+    assert Answer.of(OSError(text)).said == "HTTP error"
+    text = 'Client {\n error: "cannot reach https://me:hunter2@host/a?sig=hunter2"'
+    assert Answer.of(OSError(text)) == Answer(None, "", "cannot reach https://host/a")
 
 
 def test_tags_of_listings_are_those_of_answers() -> None:
@@ -253,14 +291,19 @@ def test_what_a_cut_request_left_is_written_over(store: ObjectStore, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "endpoint", ["127.0.0.1:9", "ftp://a", "http://", "http://a b:1", "http://u@a:1"]
+    "endpoint",
+    [
+        *("127.0.0.1:9", "ftp://a", "http://", "http://a b:1", "http://u@a:1"),
+        *("https://me:hunter2@host", "https://host?key=hunter2", "me:hunter2@host:9000"),
+    ],
 )
 def test_an_endpoint_that_is_none_is_told(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(ConfigError, match=r"AWS_ENDPOINT_URL = .*: must be http://HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"AWS_ENDPOINT_URL = .*: must be http://HOST:PORT") as found:
         ObjectStore(store.url).get("a")
+    assert "hunter2" not in str(found.value)
 
 
 def test_a_bucket_that_is_not_there_is_told(store: ObjectStore) -> None:

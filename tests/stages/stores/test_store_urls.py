@@ -4,7 +4,7 @@ import pytest
 
 from stages.errors import ConfigError
 from stages.stores.store import is_key
-from stages.stores.url import MOST_BYTES, StoreUrl, is_store_url
+from stages.stores.url import MOST_BYTES, StoreUrl, is_store_url, shown_text, shown_url
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,8 @@ def test_a_url_is_a_bucket_and_a_prefix(text: str, parts: tuple[str, str, str]) 
     [
         ("http://host/run", "--output: http://host/run: no store that a run can lie in"),
         ("s3://user:pass@bucket/run", "--output: s3://bucket/run: the URL names a user"),
+        ("s3://user:pa/ss@bucket/run", "--output: s3://...: a URL is s3://BUCKET/PREFIX"),
+        ("s3://bucket/a@b", "--output: s3://bucket/a@b: a URL is s3://BUCKET/PREFIX"),
         ("s3://bucket/run?token=secret", "--output: s3://bucket/run: the URL has a query"),
         ("s3://bucket/run#secret", "--output: s3://bucket/run: the URL has a query"),
         ("s3:///run", "a URL is s3://BUCKET/PREFIX"),
@@ -61,3 +63,22 @@ def test_paths_are_no_urls_and_urls_of_any_scheme_are() -> None:
         *([True] * 2),
         *([False] * 6),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:hunter2@host:9000/a", "https://host:9000/a"),
+        ("https://host:9000/a?sig=hunter2#hunter2", "https://host:9000/a"),
+        ("me:hunter2@host:9000", "host:9000"),
+        ("https://me:hun/ter2@host", "https://..."),
+        ("https://me:hun?ter2@host", "https://..."),
+        ("https://me:a@hunter2@host", "https://host"),
+        ("s3://bucket/a@b", "s3://bucket/a@b"),
+        ("", ""),
+    ],
+)
+def test_what_is_shown_of_a_url_has_no_user_and_no_query(text: str, shown: str) -> None:
+    assert shown_url(text) == shown
+    if "://" in text:
+        assert shown_text(f"a '{text}', and why?") == f"a '{shown}', and why?"

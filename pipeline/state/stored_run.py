@@ -218,7 +218,14 @@ class StoredRun:
         part = self._open(self._key(root))
         if part.writer is not None:
             part.writer.flush()
-        return compare_listing(part.tree.store, part.log.state, folders)
+        listing = compare_listing(part.tree.store, part.log.state, folders)
+        if part.writer is None:
+            part.log.state.add_entries(listing.copied)
+            return listing
+        for entry in listing.copied:  # so that no session reads these objects again
+            part.writer.add(entry)
+        part.writer.flush()
+        return listing
 
     def remove_strays(self, root: Path, strays: Collection[str]) -> None:
         """Remove objects that no commit names, which killed processes left.

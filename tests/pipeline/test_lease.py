@@ -12,7 +12,7 @@ from stages.config import canonical_json
 from stages.errors import Stopped
 from tests.material.memory_store import MemoryStore
 
-SHORT = 0.06
+SHORT = 0.04
 """A period; a beat is each sixth of it."""
 BUSY = "s3://memory/run: in use by process 7 of elsewhere; wait for it or stop it, then run again"
 

@@ -1,13 +1,16 @@
 """A run that any tool copied, from a store to a folder or from a folder to a store.
 
 FOLDER/log/...      came along from a store and has all commits
-FOLDER/commits/...  are missing; once they are written, the folder is a run like any other
-URL/commits/...     came along from a folder; there is no log, so the run can be read, and no more
+FOLDER/commits/...  are missing; once they are written, the folder is a run like any other. Where nobody
+                    may write, the folder is read as a store is
+URL/commits/...     came along from a folder; they are what holds, beside a log too, and can only be read
+
+No run writes commits/ into a store. So where they are, the folder was copied there later than all that
+the log says, and nobody goes on from that log.
 """
 
 import os
 import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from pipeline.state.log import LOG_FOLDER, CommitEntry, LogState, PlanEntry, Run
 from pipeline.state.progress_files import join_events
 from pipeline.state.state_files import parse_object
 from pipeline.state.stored_commits import mirror
-from stages.errors import ConfigError, DataError
+from stages.errors import DataError, NoRightError
 from stages.store.folders import entries
 from stages.store.generations import GENERATIONS
 from stages.stores.folder import FolderStore
@@ -34,13 +37,13 @@ def take_over_copy(folder: Path) -> None:
         folder: of the run.
 
     Raises:
-        ConfigError: nothing may be written there.
+        NoRightError: nothing may be written there.
         FormatError: the log is damaged.
     """
     for place in (folder, *entries(folder / GENERATIONS)):
         if (place / LOG_FOLDER).is_dir() and not (place / COMMITS).exists():
             if not os.access(place, os.W_OK):
-                raise ConfigError(
+                raise NoRightError(
                     f"{place}: was copied from a store, and its commits must be written there once; make"
                     " the folder writable"
                 )
@@ -55,7 +58,7 @@ def take_over_copy(folder: Path) -> None:
 
 
 def state_of(store: Store, *, way_out: str) -> LogState:
-    """Return what is committed of a run, for who only reads it: by its log, or as it was copied.
+    """Return what is committed of a run, for who only reads it: as it was copied, or by its log.
 
     Args:
         store: where the run, or a later generation of it, is.
@@ -64,11 +67,11 @@ def state_of(store: Store, *, way_out: str) -> LogState:
     Raises:
         FormatError: the log or a commit is damaged.
     """
-    state = RunLog(store, way_out=way_out).read().state
-    return state if state.number else state_of_copy(store)
+    copied = _state_of_copy(store)
+    return copied if copied.number else RunLog(store, way_out=way_out).read().state
 
 
-def state_of_copy(store: Store) -> LogState:
+def _state_of_copy(store: Store) -> LogState:
     """Return what the log of a run would come to that was copied from a folder; its commits came along.
 
     Args:
@@ -99,18 +102,20 @@ def _commit_at(store: Store, key: str) -> Commit:
     return parse_commit(found.data, Path(f"{store.place}/{key}"), way_out(step))
 
 
-def require_no_copy(keys: Sequence[str], place: str) -> None:
+def require_no_copy(store: Store) -> None:
     """Refuse to work on a run that was copied from a folder.
 
     Args:
-        keys: of objects there.
-        place: the URL.
+        store: where the run is.
 
     Raises:
-        ConfigError: they are those of such a run.
+        NoRightError: there is such a run.
     """
-    if PLAN in keys and any(key.startswith(f"{COMMITS}/") for key in keys):
-        raise ConfigError(
-            f"{place}: holds a run that was copied from a folder; it can be read here, and work on it"
-            " goes on in a folder"
-        )
+    if next(store.list(COMMITS), None) is None or store.get(PLAN) is None:
+        return
+    log = next(store.list(LOG_FOLDER), None)
+    also = "" if log is None else "; what log/ says there is older: remove commits/ to go on from that"
+    raise NoRightError(
+        f"{store.place}: holds a run that was copied from a folder; it can be read here, and work on it"
+        f" goes on in a folder{also}"
+    )

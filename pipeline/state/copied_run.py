@@ -16,11 +16,13 @@ from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS, Commit, parse_commit, way_out
 from pipeline.state.commits import PLAN
-from pipeline.state.log import LOG_FOLDER, CommitEntry, LogState, PlanEntry, RunLog
+from pipeline.state.log import LOG_FOLDER, CommitEntry, LogState, PlanEntry, RunLog, number_key
 from pipeline.state.progress_files import join_events
-from pipeline.state.state_files import parse_object
+from pipeline.state.state_files import parse_model, parse_object
+from pipeline.state.storage import replace_file
 from pipeline.state.stored_commits import mirror
-from stages.errors import DataError, NoRightError
+from stages.config import Config, canonical_json
+from stages.errors import ConfigError, DataError, NoRightError
 from stages.store.folders import entries
 from stages.store.generations import GENERATIONS
 from stages.stores.folder import FolderStore
@@ -28,6 +30,15 @@ from stages.stores.store import Store
 
 _WAY_OUT = "copy the run again"
 _AT_ONCE = 16
+_COPIED = ".copied.json"
+"""Says which log the commits of a folder are from."""
+
+
+class _CopiedLog(Config):
+    """The log of which the commits were written into a folder."""
+
+    number: int
+    """Of its last object."""
 
 
 def take_over_copy(folder: Path) -> None:
@@ -38,23 +49,48 @@ def take_over_copy(folder: Path) -> None:
 
     Raises:
         NoRightError: nothing may be written there.
+        ConfigError: a newer log was copied there later.
         FormatError: the log is damaged.
     """
     for place in (folder, *entries(folder / GENERATIONS)):
-        if (place / LOG_FOLDER).is_dir() and not (place / COMMITS).exists():
-            if not os.access(place, os.W_OK):
-                raise NoRightError(
-                    f"{place}: was copied from a store, and its commits must be written there once; make"
-                    " the folder writable"
-                )
-            state = RunLog(FolderStore(place), way_out=_WAY_OUT).read().state
-            with tempfile.TemporaryDirectory(prefix=".copied-", dir=place) as text:
-                written = place / PLAN
-                mirror(state, Path(text), written=written.read_bytes() if written.exists() else None)
-                join_events(place)
-                (Path(text) / COMMITS).rename(place / COMMITS)  # whole, or not there
-                if state.plan is not None:
-                    (Path(text) / PLAN).replace(place / PLAN)
+        if not (place / LOG_FOLDER).is_dir():
+            continue
+        if (place / COMMITS).exists():
+            _require_same_log(place)
+            continue
+        if not os.access(place, os.W_OK):
+            raise NoRightError(
+                f"{place}: was copied from a store, and its commits must be written there once; make"
+                " the folder writable"
+            )
+        state = RunLog(FolderStore(place), way_out=_WAY_OUT).read().state
+        with tempfile.TemporaryDirectory(prefix=".copied-", dir=place) as text:
+            written = place / PLAN
+            mirror(state, Path(text), written=written.read_bytes() if written.exists() else None)
+            join_events(place)
+            replace_file(place / _COPIED, canonical_json(_CopiedLog(number=state.number)))
+            (Path(text) / COMMITS).rename(place / COMMITS)  # whole, or not there
+            if state.plan is not None:
+                (Path(text) / PLAN).replace(place / PLAN)
+
+
+def _require_same_log(place: Path) -> None:
+    """Refuse a folder to which a newer log was copied than the one that its commits are from.
+
+    Raises:
+        ConfigError: it is one.
+        FormatError: what says which log they are from is damaged.
+    """
+    note = place / _COPIED
+    if not note.exists():
+        return
+    number = parse_model(_CopiedLog, note.read_bytes(), note, way_out=_WAY_OUT).number
+    if (place / number_key(number + 1)).exists():
+        raise ConfigError(
+            f"{place}: commits/ is from the first {number:,} objects of log/, and a newer log was copied"
+            " there since; remove commits/ to have the run as log/ says, or log/ to have it as the"
+            " folder was"
+        )
 
 
 def state_of(store: Store, *, way_out: str) -> LogState:

@@ -102,7 +102,8 @@ def test_a_run_that_was_finished_in_a_folder_and_copied_back_is_read_as_the_fold
     api.run(RUN, copy, workers=0)
     for path in (path for path in copy.rglob("*") if path.is_file()):
         store.put(path.relative_to(copy).as_posix(), path)
-    assert api.open_run(url_of(store)).datasets == api.open_run(copy).datasets != []
+    assert api.open_run(url_of(store)).datasets == api.open_run(copy).datasets
+    assert api.open_run(copy).datasets
     found, wanted = (
         [(one.step.name, one.state, one.commits) for one in api.plan(RUN, place)]
         for place in (url_of(store), copy)

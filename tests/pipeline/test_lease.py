@@ -99,7 +99,7 @@ def test_a_lease_that_is_renewed_is_not_taken(clock: Clock) -> None:
     held_by_other(store)
     clock.at[3] = lambda: held_by_other(store, beat=1)
     with pytest.raises(Stopped) as error:
-        Lease(store, "own", "here", 1).take(least=1, tell=bool)
+        Lease(store, "own", "here", 1).take(least=1, tell=print)
     assert str(error.value) == BUSY
     assert clock.sleeps == 3, "nobody waits for the end of the period"
     assert lease_in(store).holder == "other"
@@ -123,7 +123,7 @@ def test_a_lease_that_ends_meanwhile_is_taken_at_once(
     held_by_other(store)
     clock.at[2] = lambda: end(store)
     own = Lease(store, "own", "here", 1)
-    own.take(least=2, tell=bool)
+    own.take(least=2, tell=print)
     own.give_back()
     assert clock.sleeps == 2
     assert own.epoch == epoch
@@ -144,14 +144,14 @@ def test_of_two_newcomers_one_takes_the_lease(clock: Clock) -> None:
 
     store.get = late  # type: ignore[method-assign, assignment]
     with pytest.raises(Stopped) as error:
-        Lease(store, "own", "here", 1).take(least=1, tell=bool)
+        Lease(store, "own", "here", 1).take(least=1, tell=print)
     assert str(error.value) == BUSY
 
 
 def test_a_holder_renews_its_lease_and_finds_its_own_late_or_unanswered_beat() -> None:
     store = MemoryStore()
     own = Lease(store, "own", "here", 1, period=SHORT)
-    own.take(least=1, tell=bool)
+    own.take(least=1, tell=print)
     wait_until(lambda: lease_in(store).beat >= 2)
     store.loses = True
     wait_until(lambda: not store.loses)
@@ -174,7 +174,7 @@ def test_a_holder_that_was_frozen_and_finds_its_own_tag_goes_on() -> None:
         return replace(key, data, tag)
 
     store.replace = slow  # type: ignore[method-assign]
-    own.take(least=1, tell=bool)
+    own.take(least=1, tell=print)
     wait_until(lambda: lease_in(store).beat >= 2)
     own.require()
     own.give_back()
@@ -183,7 +183,7 @@ def test_a_holder_that_was_frozen_and_finds_its_own_tag_goes_on() -> None:
 def test_a_holder_that_finds_the_tag_of_another_is_stopped_and_leaves_its_lease() -> None:
     store = MemoryStore()
     own = Lease(store, "own", "here", 1, period=SHORT)
-    own.take(least=1, tell=bool)
+    own.take(least=1, tell=print)
     own.require()
     held_by_other(store)
     wait_until(lambda: own._lost)  # noqa: SLF001  # the thread has seen it
@@ -197,7 +197,7 @@ def test_a_holder_that_finds_the_tag_of_another_is_stopped_and_leaves_its_lease(
 def test_a_lease_that_somebody_removed_stops_its_holder() -> None:
     store = MemoryStore()
     own = Lease(store, "own", "here", 1, period=SHORT)
-    own.take(least=1, tell=bool)
+    own.take(least=1, tell=print)
     store.delete([LEASE])
     wait_until(lambda: own._lost)  # noqa: SLF001  # the thread has seen it
     with pytest.raises(Stopped, match="in use by another process; wait for it"):

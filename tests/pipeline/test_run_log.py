@@ -100,8 +100,8 @@ def test_the_first_absent_number_is_the_end_whatever_a_listing_says(objects: int
     for number in range(objects):
         append(log, 1, [plan(number)])
     log.put_state()
-    for listed in ([], None):
-        store.listed = listed
+    for behind in (True, False):
+        store.listed = [] if behind else None
         found = log_of(store).state
         assert (found.number, number_of(found)) == (objects, objects - 1)
     del store.objects[number_key(objects)], store.objects[state_key(objects)]

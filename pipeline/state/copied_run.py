@@ -1,23 +1,28 @@
 """A run that any tool copied, from a store to a folder or from a folder to a store.
 
 FOLDER/log/...      came along from a store and has all commits
-FOLDER/commits/...  are missing; once they are written, the folder is a run like any other
-URL/commits/...     came along from a folder; there is no log, so the run can be read, and no more
+FOLDER/commits/...  are missing; once they are written, the folder is a run like any other. Where nobody
+                    may write, the folder is read as a store is
+URL/commits/...     came along from a folder; they are what holds, beside a log too, and can only be read
+
+No run writes commits/ into a store. So where they are, the folder was copied there later than all that
+the log says, and nobody goes on from that log.
 """
 
 import os
 import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS, Commit, parse_commit, way_out
 from pipeline.state.commits import PLAN
-from pipeline.state.log import LOG_FOLDER, CommitEntry, LogState, PlanEntry, RunLog
+from pipeline.state.log import LOG_FOLDER, CommitEntry, LogState, PlanEntry, RunLog, number_key
 from pipeline.state.progress_files import join_events
-from pipeline.state.state_files import parse_object
+from pipeline.state.state_files import parse_model, parse_object
+from pipeline.state.storage import replace_file
 from pipeline.state.stored_commits import mirror
-from stages.errors import ConfigError, DataError
+from stages.config import Config, canonical_json
+from stages.errors import ConfigError, DataError, NoRightError
 from stages.store.folders import entries
 from stages.store.generations import GENERATIONS
 from stages.stores.folder import FolderStore
@@ -25,6 +30,15 @@ from stages.stores.store import Store
 
 _WAY_OUT = "copy the run again"
 _AT_ONCE = 16
+_COPIED = ".copied.json"
+"""Says which log the commits of a folder are from."""
+
+
+class _CopiedLog(Config):
+    """The log of which the commits were written into a folder."""
+
+    number: int
+    """Of its last object."""
 
 
 def take_over_copy(folder: Path) -> None:
@@ -34,28 +48,53 @@ def take_over_copy(folder: Path) -> None:
         folder: of the run.
 
     Raises:
-        ConfigError: nothing may be written there.
+        NoRightError: nothing may be written there.
+        ConfigError: a newer log was copied there later.
         FormatError: the log is damaged.
     """
     for place in (folder, *entries(folder / GENERATIONS)):
-        if (place / LOG_FOLDER).is_dir() and not (place / COMMITS).exists():
-            if not os.access(place, os.W_OK):
-                raise ConfigError(
-                    f"{place}: was copied from a store, and its commits must be written there once; make"
-                    " the folder writable"
-                )
-            state = RunLog(FolderStore(place), way_out=_WAY_OUT).read().state
-            with tempfile.TemporaryDirectory(prefix=".copied-", dir=place) as text:
-                written = place / PLAN
-                mirror(state, Path(text), written=written.read_bytes() if written.exists() else None)
-                join_events(place)
-                (Path(text) / COMMITS).rename(place / COMMITS)  # whole, or not there
-                if state.plan is not None:
-                    (Path(text) / PLAN).replace(place / PLAN)
+        if not (place / LOG_FOLDER).is_dir():
+            continue
+        if (place / COMMITS).exists():
+            _require_same_log(place)
+            continue
+        if not os.access(place, os.W_OK):
+            raise NoRightError(
+                f"{place}: was copied from a store, and its commits must be written there once; make"
+                " the folder writable"
+            )
+        state = RunLog(FolderStore(place), way_out=_WAY_OUT).read().state
+        with tempfile.TemporaryDirectory(prefix=".copied-", dir=place) as text:
+            written = place / PLAN
+            mirror(state, Path(text), written=written.read_bytes() if written.exists() else None)
+            join_events(place)
+            replace_file(place / _COPIED, canonical_json(_CopiedLog(number=state.number)))
+            (Path(text) / COMMITS).rename(place / COMMITS)  # whole, or not there
+            if state.plan is not None:
+                (Path(text) / PLAN).replace(place / PLAN)
+
+
+def _require_same_log(place: Path) -> None:
+    """Refuse a folder to which a newer log was copied than the one that its commits are from.
+
+    Raises:
+        ConfigError: it is one.
+        FormatError: what says which log they are from is damaged.
+    """
+    note = place / _COPIED
+    if not note.exists():
+        return
+    number = parse_model(_CopiedLog, note.read_bytes(), note, way_out=_WAY_OUT).number
+    if (place / number_key(number + 1)).exists():
+        raise ConfigError(
+            f"{place}: commits/ is from the first {number:,} objects of log/, and a newer log was copied"
+            " there since; remove commits/ to have the run as log/ says, or log/ to have it as the"
+            " folder was"
+        )
 
 
 def state_of(store: Store, *, way_out: str) -> LogState:
-    """Return what is committed of a run, for who only reads it: by its log, or as it was copied.
+    """Return what is committed of a run, for who only reads it: as it was copied, or by its log.
 
     Args:
         store: where the run, or a later generation of it, is.
@@ -64,11 +103,11 @@ def state_of(store: Store, *, way_out: str) -> LogState:
     Raises:
         FormatError: the log or a commit is damaged.
     """
-    state = RunLog(store, way_out=way_out).read().state
-    return state if state.number else state_of_copy(store)
+    copied = _state_of_copy(store)
+    return copied if copied.number else RunLog(store, way_out=way_out).read().state
 
 
-def state_of_copy(store: Store) -> LogState:
+def _state_of_copy(store: Store) -> LogState:
     """Return what the log of a run would come to that was copied from a folder; its commits came along.
 
     Args:
@@ -99,18 +138,20 @@ def _commit_at(store: Store, key: str) -> Commit:
     return parse_commit(found.data, Path(f"{store.place}/{key}"), way_out(step))
 
 
-def require_no_copy(keys: Sequence[str], place: str) -> None:
+def require_no_copy(store: Store) -> None:
     """Refuse to work on a run that was copied from a folder.
 
     Args:
-        keys: of objects there.
-        place: the URL.
+        store: where the run is.
 
     Raises:
-        ConfigError: they are those of such a run.
+        NoRightError: there is such a run.
     """
-    if PLAN in keys and any(key.startswith(f"{COMMITS}/") for key in keys):
-        raise ConfigError(
-            f"{place}: holds a run that was copied from a folder; it can be read here, and work on it"
-            " goes on in a folder"
-        )
+    if next(store.list(COMMITS), None) is None or store.get(PLAN) is None:
+        return
+    log = next(store.list(LOG_FOLDER), None)
+    also = "" if log is None else "; what log/ says there is older: remove commits/ to go on from that"
+    raise NoRightError(
+        f"{store.place}: holds a run that was copied from a folder; it can be read here, and work on it"
+        f" goes on in a folder{also}"
+    )

@@ -21,6 +21,7 @@ from pipeline.system.printable import name_folder
 from stages.errors import ConfigError, NoRightError
 from stages.store.folders import files_below
 from stages.stores.cache import NodeCache, node_cache
+from stages.stores.folder import FolderStore
 from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl, is_store_url
 
@@ -80,13 +81,13 @@ def reading(place: Path, *, key: str, tolerant: bool = False) -> Iterator[Path]:
         key: of the option or argument, for messages.
         tolerant: whether objects that are gone or changed are left absent, for checks that name them.
     """
-    if not is_store_url(str(place)):
-        take_over_copy(place)
-        with opening_others():
+    store = _store_to_read(place, key)
+    with opening_others():
+        if store is None:
             yield place
-        return
-    with opening_others(), read_run(_store(place, key), node_cache(), tolerant=tolerant) as run:
-        yield run.root
+            return
+        with read_run(store, node_cache(), tolerant=tolerant) as run:
+            yield run.root
 
 
 @contextlib.contextmanager
@@ -122,6 +123,17 @@ def holding(place: Path, *, key: str, cache: NodeCache, tell: Callable[[str], No
         return
     with opening_others(), working_run(_store(place, key), cache, tell) as run:
         yield run.root
+
+
+def _store_to_read(place: Path, key: str) -> ObjectStore | FolderStore | None:
+    """Return where a run is that is read through a tree; None for a folder, which is its own."""
+    if is_store_url(str(place)):
+        return _store(place, key)
+    try:
+        take_over_copy(place)
+    except NoRightError:  # its commits stay in the log
+        return FolderStore(place.resolve())
+    return None
 
 
 def _store(place: Path, key: str) -> ObjectStore:

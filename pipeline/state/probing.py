@@ -4,7 +4,6 @@ import contextlib
 import uuid
 from collections.abc import Iterator
 
-from pipeline.state.copied_run import require_no_copy
 from pipeline.state.lease import LEASE
 from stages.errors import ConfigError, NoRightError, ShardmillError
 from stages.stores.store import Store
@@ -80,7 +79,6 @@ def require_nothing_else(store: Store) -> None:
     """
     own = (LEASE, "probe/", "log/")
     others = [one.key for one in store.list("") if not one.key.startswith(own)]
-    require_no_copy(others, store.place)
     if others:
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
         raise ConfigError(

@@ -21,7 +21,7 @@ from pathlib import Path
 from pipeline.state import lease as leases
 from pipeline.state.commit_object import Commit
 from pipeline.state.commits import DATASETS, PLAN, Commits
-from pipeline.state.copied_run import state_of_copy
+from pipeline.state.copied_run import require_no_copy, state_of
 from pipeline.state.file_tables import FILES
 from pipeline.state.listing import Listing, compare_listing
 from pipeline.state.log import EndEntry, LogState, RunLog, TakeEntry
@@ -229,7 +229,14 @@ class StoredRun:
         part = self._open(self._key(root))
         if part.writer is not None:
             part.writer.flush()
-        return compare_listing(part.tree.store, part.log.state, folders)
+        listing = compare_listing(part.tree.store, part.log.state, folders)
+        if part.writer is None:
+            part.log.state.add_entries(listing.copied)
+            return listing
+        for entry in listing.copied:  # so that no session reads these objects again
+            part.writer.add(entry)
+        part.writer.flush()
+        return listing
 
     def remove_strays(self, root: Path, strays: Collection[str]) -> None:
         """Remove objects that no commit names, which killed processes left.
@@ -265,9 +272,11 @@ class StoredRun:
         """Return a part; its log is read when it is first asked for."""
         if key not in self._parts:
             store, root = (self.store.at(key), self.root / key) if key else (self.store, self.root)
-            log, events = RunLog(store, way_out=WAY_OUT).read(), 0
-            if not log.state.number and self.lease is None:
-                log.state = state_of_copy(store)
+            log, events = RunLog(store, way_out=WAY_OUT), 0
+            if self.lease is None:
+                log.state = state_of(store, way_out=WAY_OUT)
+            else:
+                log.read()
             files = files_of(log.state)
             if log.state.number or not key:
                 written = store.get(PLAN)
@@ -336,11 +345,13 @@ def working_run(store: Store, cache: NodeCache, tell: Callable[[str], None]) -> 
 
     Raises:
         ConfigError: the store does not keep its conditions.
+        NoRightError: this user may not write there, or nobody, because the run came from a folder.
         Stopped: another process is at work there.
     """
     run = StoredRun(store, tree_of(store, cache), cache)
     with lock_tree(run.root, store.place), contextlib.ExitStack() as stack:
         probe(store)
+        require_no_copy(store)
         before = RunLog(store, way_out=WAY_OUT).read().state
         if not before.number:
             require_nothing_else(store)

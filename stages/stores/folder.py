@@ -1,6 +1,6 @@
 """Objects in a folder, for reading what a tool has copied there from a bucket: an object is a file."""
 
-import hashlib
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -30,17 +30,20 @@ class FolderStore:
     def get(self, key: str, begin: int = 0, end: int | None = None) -> FoundObject | None:
         """Return the bytes of an object, or a range of them; None if there is no such object."""
         try:
-            data = (self.folder / key).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+            with (self.folder / key).open("rb") as file:
+                file.seek(begin)
+                data = file.read(-1 if end is None else max(end - begin, 0))
+                return FoundObject(data, _tag(os.fstat(file.fileno())))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        return FoundObject(data[begin:end], hashlib.sha256(data).hexdigest())
 
     def list(self, prefix: str) -> Iterator[Listed]:
         """Yield the objects below a prefix, sorted by key."""
         for path in sorted(files_below(self.folder / prefix)):
             key = path.relative_to(self.folder).as_posix()
             if is_key(key):
-                yield Listed(key, path.stat().st_size, "")
+                found = path.stat()
+                yield Listed(key, found.st_size, _tag(found))
 
     def put(self, key: str, file: Path) -> str:
         """Not asked for."""
@@ -57,3 +60,8 @@ class FolderStore:
     def delete(self, keys: Collection[str]) -> None:
         """Not asked for."""
         raise AssertionError(keys)
+
+
+def _tag(found: os.stat_result) -> str:
+    """Return what a folder says of a file's content: it changes with each that is written there."""
+    return f"{found.st_size}-{found.st_mtime_ns}"

@@ -4,6 +4,7 @@ The server is a real one, on loopback. What a folder has is the oracle.
 """
 
 import gzip
+import json
 import os
 import shutil
 import uuid
@@ -18,8 +19,9 @@ import shardmill
 from pipeline.commands import api
 from pipeline.run_file.config import RunFile
 from pipeline.state import other_runs
+from pipeline.state.log import RunLog
 from pipeline.state.stored_run import StoredRun
-from stages.errors import ConfigError, FormatError
+from stages.errors import ConfigError, FormatError, NoRightError
 from stages.stores import pins
 from stages.stores.cache import NodeCache
 from stages.stores.given import GivenFolder
@@ -41,16 +43,31 @@ def test_a_run_that_was_copied_to_a_folder_is_a_run_there(
 ) -> None:
     api.run(RUN, url_of(store), workers=0)
     copy = tmp_path / "copy"
-    for one in store.list(""):
-        found = store.get(one.key)
-        assert found is not None
-        place = copy / one.key
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(found.data)
+    _copy_to_folder(store, copy)
+    _require_readable(copy)
     assert api.verify(copy, workers=0)["passed"]
     assert api.run(RUN, copy, workers=0)["passed"]
     files = artifacts_of_folder(copy)
     assert {key: files.get(key) for key in in_folder} == in_folder
+
+
+def _require_readable(copy: Path) -> None:
+    """Read a copy of a run in a store where nobody may write."""
+    before, datasets = sorted(copy.rglob("*")), api.open_run("out").datasets
+    with pytest.MonkeyPatch.context() as patch:
+        really = os.access
+        patch.setattr(os, "access", lambda path, mode: copy != path and really(path, mode))
+        assert api.verify(copy, workers=0)["passed"]
+        assert api.open_run(copy).datasets == datasets
+        assert shardmill.open_dataset(copy / "datasets" / "mlm")
+        with pytest.raises(NoRightError, match="make the folder writable"):
+            api.run(RUN, copy, workers=0)
+        array = copy / "datasets" / "mlm" / "train" / "epoch-0000" / "00000" / "input_ids.npy"
+        data = array.read_bytes()
+        array.write_bytes(data[::-1])
+        assert not api.verify(copy, workers=0)["passed"]
+        array.write_bytes(data)
+    assert sorted(copy.rglob("*")) == before
 
 
 def test_a_run_that_was_copied_to_a_store_is_read_there(
@@ -67,6 +84,7 @@ def test_a_run_that_was_copied_to_a_store_is_read_there(
     for name, place in (("one", "out"), ("two", url_of(store))):
         shardmill.export(place, "mlm", "megatron", tmp_path / name)
     assert artifacts_of_folder(tmp_path / "one") == artifacts_of_folder(tmp_path / "two")
+    assert api.verify(url_of(store), workers=0)["passed"]
     with pytest.raises(ConfigError, match="was copied from a folder; it can be read here"):
         api.run(RUN, url_of(store), workers=0)
     (tmp_path / "half").write_text('{"format":', encoding="utf-8")
@@ -88,6 +106,71 @@ def test_what_was_changed_in_the_cache_between_two_calls_changes_nothing(
         path.write_bytes(content)
     assert api.run(RUN, url_of(store), workers=0)["passed"]
     require_same(artifacts_of_store(store), in_folder)
+
+
+def test_a_run_that_was_finished_in_a_folder_and_copied_back_is_read_as_the_folder_has_it(
+    store: ObjectStore, tmp_path: Path
+) -> None:
+    api.run(RUN, url_of(store), workers=0, until="scan")
+    copy = tmp_path / "copy"
+    _copy_to_folder(store, copy)
+    api.run(RUN, copy, workers=0)
+    for path in (path for path in copy.rglob("*") if path.is_file()):
+        store.put(path.relative_to(copy).as_posix(), path)
+    assert api.open_run(url_of(store)).datasets == api.open_run(copy).datasets
+    assert api.open_run(copy).datasets
+    found, wanted = (
+        [(one.step.name, one.state, one.commits) for one in api.plan(RUN, place)]
+        for place in (url_of(store), copy)
+    )
+    assert found == wanted
+    with pytest.raises(ConfigError, match="remove commits/ to go on from that"):
+        api.run(RUN, url_of(store), workers=0)
+    store.delete([one.key for one in store.list("commits")])
+    assert api.run(RUN, url_of(store), workers=0)["passed"]
+
+
+def test_a_run_that_was_copied_to_another_store_is_a_run_there(
+    store: ObjectStore, in_folder: dict[str, str], tmp_path: Path
+) -> None:
+    api.run(RUN, url_of(store), workers=0)
+    copy, file = ObjectStore(StoreUrl("s3", BUCKET, uuid.uuid4().hex)), tmp_path / "object"
+    for one in store.list(""):
+        found = store.get(one.key)
+        assert found is not None
+        file.write_bytes(_with_other_tags(found.data) if one.key.startswith("log/") else found.data)
+        copy.put(one.key, file)
+    assert api.run(RUN, url_of(copy), workers=0)["passed"]
+    logged = RunLog(copy, way_out="").read().state
+    tags = {k: t for units in logged.commits.values() for e in units.values() for k, t in e.tags.items()}
+    assert {one.key: one.tag for one in copy.list("") if one.key in tags} == tags, "for ever after"
+    require_same(artifacts_of_store(copy), in_folder)
+    changed = "datasets/mlm/train/epoch-0000/00000/input_ids.npy"
+    found = copy.get(changed)
+    assert found is not None
+    file.write_bytes(found.data[::-1])
+    copy.put(changed, file)  # of the same size, as late as can be
+    report = api.verify(url_of(copy), workers=0)
+    assert not report["passed"]
+    assert changed in str(report["audit"])
+
+
+def _copy_to_folder(store: ObjectStore, folder: Path) -> None:
+    for one in store.list(""):
+        found = store.get(one.key)
+        assert found is not None
+        place = folder / one.key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(found.data)
+
+
+def _with_other_tags(log: bytes) -> bytes:
+    """Return an object of a log as it is beside a server that has other tags."""
+    content = json.loads(log)
+    for entry in content["entries"]:
+        if entry["kind"] == "commit":
+            entry["tags"] = {key: f"{tag}-2" for key, tag in entry["tags"].items()}
+    return json.dumps(content).encode()
 
 
 def test_an_export_goes_to_a_place_where_there_is_nothing(store: ObjectStore, tmp_path: Path) -> None:

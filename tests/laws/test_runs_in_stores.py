@@ -5,6 +5,7 @@ The server is a real one, on loopback. What a folder has is the oracle.
 
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -27,16 +28,19 @@ from pipeline.state import lease, tree
 from pipeline.state.key_lengths import KEY_BYTES
 from pipeline.state.log import LogState
 from pipeline.state.stored_commits import mirror
+from pipeline.state.worker_place import TreePlace
 from pipeline.steps.dedup import method
 from stages.errors import ConfigError, DataError, Stopped, VerificationError
 from stages.stores import ranges
-from stages.stores.cache import NodeCache
+from stages.stores.cache import NodeCache, node_cache
 from stages.stores.mounts import StoredFiles
 from stages.stores.objects import ObjectStore
 from stages.stores.ranges import ArrayRows
 from tests.campaign import some_of
 from tests.laws.stored_tiny_run import RUN, require_same, url_of
 from tests.laws.tiny_run import write_tiny_corpus
+from tests.material.fault_proxy import FaultProxy, Refusals
+from tests.material.store_server import SECRET, StoreServer, changed_environment
 from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
 
 obstore = pytest.importorskip("obstore")
@@ -53,6 +57,7 @@ def test_a_run_in_a_store_has_the_bytes_of_one_in_a_folder(
     assert report["passed"]
     require_same(artifacts_of_store(store), in_folder)
     assert max(len(one.key) for one in store.list("")) < KEY_BYTES
+    _require_no_secret(store)
     before = {one.key: one.tag for one in store.list("datasets")}
     shutil.rmtree(os.environ["SHARDMILL_CACHE"])  # so the plan comes from the log, whose keys are sorted
     again = api.run(RUN, url_of(store), workers=0)  # another machine: nothing is done again
@@ -63,6 +68,38 @@ def test_a_run_in_a_store_has_the_bytes_of_one_in_a_folder(
     wanted = shardmill.open_dataset("out/datasets/mlm")
     for name, column in wanted.batch(range(len(wanted))).items():
         assert np.array_equal(rows.batch(range(len(rows)))[name], column), name
+
+
+def _require_no_secret(store: ObjectStore) -> None:
+    """Look for credentials in all that a run wrote, here and there, and in what its workers are sent."""
+    with changed_environment({"AWS_SESSION_TOKEN": "no-token-either"}):
+        stores = (store, ObjectStore(store.url))  # one that has a client, and one that has a token
+        places = [TreePlace(Path("a"), one, "", Path("b"), node_cache(), 1) for one in stores]
+        sent = pickle.dumps(places)
+    files = [path for path in Path(os.environ["SHARDMILL_CACHE"]).rglob("*") if path.is_file()]
+    texts = {str(path): path.read_bytes() for path in files} | {"workers": sent}
+    texts |= {one.key: found.data for one in store.list("") if (found := store.get(one.key))}
+    assert store.url.prefix.encode() in sent
+    assert {"log", "events", "report", "run.json"} <= {key.partition("/")[0] for key in texts}
+    assert any(key.endswith("/log.jsonl") for key in texts)
+    for key, data in texts.items():
+        assert SECRET.encode() not in data, key
+        assert b"no-token-either" not in data, key
+
+
+def test_verify_without_the_right_to_write_gives_its_verdict_and_writes_nothing(
+    store: ObjectStore, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert api.run(RUN, url_of(store), workers=0)["passed"]
+    before = list(store.list(""))
+    writing = ("put", "put_new", "replace", "delete")
+    refusals = Refusals(0, kinds=dict.fromkeys(writing, "denied"))
+    with FaultProxy(int(store_server.endpoint.rpartition(":")[2]), refusals) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        assert api.verify(url_of(store), workers=0)["passed"]
+    assert list(store.list("")) == before
+    tried = {verb: refusals.requests[verb] for verb in writing if refusals.requests[verb]}
+    assert tried == {"put_new": 1, "delete": 1}, "a probe, by which it is known, and no more"
 
 
 def test_a_plan_keeps_the_order_in_which_it_was_written(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_verify_without_the_right_to_write_gives_its_verdict_and_writes_nothing(
         assert api.verify(url_of(store), workers=0)["passed"]
     assert list(store.list("")) == before
     tried = {verb: refusals.requests[verb] for verb in writing if refusals.requests[verb]}
-    assert tried == {"put_new": 1, "delete": 1}, "a probe, by which it is known, and no more"
+    assert tried == {"delete": 1}, "a probe, by which it is known, and no more"
 
 
 def test_a_plan_keeps_the_order_in_which_it_was_written(tmp_path: Path) -> None:

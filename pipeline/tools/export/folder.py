@@ -216,6 +216,8 @@ def require_there(folder: Path, summary: Summary) -> None:
 
 
 HUB_CARD = "README.md"
+LAST = (HUB_CARD, SUMMARY)
+"""Of any format: what is put behind all else at a URL."""
 
 
 def hub_card(folder: Path, sources: Sequence[ExportSource]) -> str:

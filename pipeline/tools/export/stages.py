@@ -30,6 +30,7 @@ from pipeline.tools.export.dataset import (
     find_format,
 )
 from pipeline.tools.export.folder import (
+    LAST,
     SUMMARY,
     export_folder,
     names_of,
@@ -111,12 +112,12 @@ def export_stages(  # noqa: PLR0913  # one parameter an option
         ShardmillError: the format cannot hold a dataset, or one has not passed verify.
     """
     names, chosen = names_of(datasets), names_of(columns)
+    format_ = find_format(format)
     with (
         reading(Path(folder), key="folder") as run,
-        writing(Path(to), key="to", markers=[SUMMARY, STAGES]) as target,
+        writing(Path(to), key="to", markers=(*format_.markers, *LAST, STAGES)) as target,
         disk_faults(target),
     ):
-        format_ = find_format(format)
         refuse_overlap(target, run)
         _refuse_names(names)
         checked = partial(checked_sources, split=split, epoch=epoch, columns=chosen)

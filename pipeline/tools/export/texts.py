@@ -44,7 +44,7 @@ from pipeline.steps.units import (
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import as_known
 from pipeline.tools.export.folder import (
-    SUMMARY,
+    LAST,
     ExportPart,
     Identity,
     exported,
@@ -105,7 +105,7 @@ def export_texts(
         raise ConfigError(f"--format {format}: no format of texts; formats: {', '.join(TEXT_FORMATS)}")
     with (
         reading(Path(folder), key="folder") as place,
-        writing(Path(to), key="to", markers=[SUMMARY]) as target,
+        writing(Path(to), key="to", markers=LAST) as target,
         disk_faults(target),
     ):
         format_, run = TEXT_FORMATS[format], RunFolder(place)

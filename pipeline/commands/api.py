@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from pipeline.commands.finished_run import FinishedRun
 from pipeline.inputs.limited import limit_inputs, limited_folder
-from pipeline.planning.outputs import require_place
+from pipeline.planning.outputs import require_no_url, require_place
 from pipeline.planning.plan import StepStatus
 from pipeline.report.report import RunReport
 from pipeline.run_file.config import RunFile
@@ -167,7 +167,7 @@ def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
         run_file = run_file.model_dump(mode="json")  # whole: the kind of an objective is a default
     if isinstance(run_file, Mapping):
         return read_run(run_file, settings), Path.cwd()
-    path = Path(run_file)
+    path = require_no_url(Path(run_file), "RUN.toml")
     return load_run_file(path, settings), path.resolve().parent
 
 

@@ -25,6 +25,25 @@ def is_store_url(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
+def shown_url(text: str) -> str:
+    """Return a URL as messages show it: without user, password, query and fragment.
+
+    s3://KEY:SECRET@bucket/x?token=1 -> s3://bucket/x
+
+    Args:
+        text: the URL, or the path that `pathlib` makes of it, with one slash.
+    """
+    scheme, _, rest = re.split("[?#]", text, maxsplit=1)[0].partition(":/")
+    rest = rest.lstrip("/")
+    before, at, host = rest.rpartition("@")
+    if ":" in before:  # secrets of S3 may have a slash
+        rest = host
+    elif at:
+        first, slash, path = rest.partition("/")
+        rest = first.rpartition("@")[2] + slash + path
+    return f"{scheme}://{rest}"
+
+
 @dataclass(frozen=True)
 class StoreUrl:
     """A place in a bucket."""
@@ -47,7 +66,7 @@ class StoreUrl:
                 have.
         """
         parts = urlsplit(_SCHEME.sub(r"\1://", text, count=1) if "://" not in text else text)
-        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        shown = shown_url(text)
         if parts.scheme not in EXTRAS:
             raise ConfigError(
                 f"{key}: {shown}: no store that a run can lie in; name a folder, or a URL that begins"

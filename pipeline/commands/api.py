@@ -27,6 +27,7 @@ from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import as_known
 from stages.errors import ConfigError
 from stages.stores.cache import node_cache
+from stages.stores.url import StoreUrl, is_store_url
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -46,7 +47,20 @@ def plan(run_file: RunSource, output: str | Path, *, settings: Sequence[str] = (
     """
     request = request_of(run_file, output, settings, workers=1)
     with reading(request.output, key="--output") as folder:
-        return plan_session(dataclasses.replace(request, output=folder))
+        steps = plan_session(dataclasses.replace(request, output=folder))
+    untried = _untried(request.output)
+    return [dataclasses.replace(step, untried=untried) for step in steps]
+
+
+def _untried(output: Path) -> str | None:
+    """Return what a plan does not know of a store; None of a folder."""
+    if not is_store_url(str(output)):
+        return None
+    place = StoreUrl.parse(str(output), key="--output")
+    return (
+        f"{place}: whether this store and this user can do what a run needs is not tried; `run` tries it"
+        " before it begins"
+    )
 
 
 def run(  # noqa: PLR0913  # one parameter an option

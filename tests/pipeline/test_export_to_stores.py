@@ -134,7 +134,9 @@ def test_of_stages_the_list_of_them_is_put_last(
     place: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, keys = build_both(tmp_path / "run"), keep_puts(monkeypatch)
-    stages.export_stages(run, ["tiny"], "mds", place.place)
+    made = stages.export_stages(run, ["tiny"], "mds", place.place)
+    assert made["to"] == place.place
+    assert str(tmp_path) not in str(made)
     assert keys[-1] == "stages.json"
     assert keys[-2] == "tiny/export.json"
     assert [key.endswith("index.json") for key in keys[-4:]] == [True, True, False, False]

@@ -137,6 +137,7 @@ def test_a_sample_of_all_is_the_run(whole: Forecast, folder: Path, tmp_path: Pat
 def test_a_run_that_the_disk_will_not_hold_is_refused(whole: Forecast) -> None:
     found = whole
     assert Path(found["place"]).is_dir()
+    assert found["disk_free"] is not None
     assert found["disk_free"] > sum(found["disk"].values()), "of this machine"
     require_room(found)
     full = Forecast(**{**found, "disk_free": sum(found["disk"].values()) - 1})

@@ -112,7 +112,7 @@ def export(  # noqa: PLR0913  # one parameter an option
             "contents": list(contents(format_, sources)),
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": format_.read(sources, read_from(to, target)),
+            "read": format_.read(sources, read_from(target)),
             "notes": [*_notes(format_, sources, target, summary), *_left_out(run)],
         }
 

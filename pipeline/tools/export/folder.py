@@ -79,9 +79,9 @@ class Summary(Config):
     files: dict[str, WrittenFile]
 
 
-def read_from(to: str | Path, target: Path) -> str:
+def read_from(target: Path) -> str:
     """Return the folder that code which reads an export names: a local one, once it is copied."""
-    return "EXPORT" if is_store_url(str(to)) else str(target)
+    return "EXPORT" if is_store_url(as_known(str(target))) else str(target)
 
 
 def names_of(given: Sequence[str]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from pipeline.state.journal import LOCK
 from pipeline.state.places import reading, writing
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.printable import as_known
 from pipeline.tools.export.dataset import (
     FOLDER,
     READ_ME,
@@ -35,6 +36,7 @@ from pipeline.tools.export.folder import (
     export_folder,
     names_of,
     put,
+    read_from,
     read_summary,
     refuse_overlap,
 )
@@ -159,11 +161,11 @@ def _report(
     already: bool,
 ) -> StagesReport:
     """Return what was written, and how it is used."""
-    trained = format_.stages(stages, str(to))
+    trained = format_.stages(stages, read_from(to))
     return {
         "format": format_.name,
         "client": format_.client,
-        "to": str(to),
+        "to": as_known(str(to)),
         "already": already,
         "contents": list(_contents(format_, stages)),
         "stages": exports,

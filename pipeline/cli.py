@@ -77,12 +77,10 @@ def plan(
 ) -> None:
     """Show what a run would do, and why; change nothing."""
     from pipeline.commands import api
-    from pipeline.report.terminal import print_plan, print_untried
+    from pipeline.report.terminal import print_plan
 
     if sample is None or not as_json:
         print_plan(api.plan(run_file, output, settings=overrides or ()), as_json=as_json)
-        if not as_json:
-            print_untried(output)
     if sample is not None:
         from pipeline.tools.forecast.forecast import forecast
         from pipeline.tools.forecast.terminal import print_forecast, require_room

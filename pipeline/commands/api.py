@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from pipeline.commands.finished_run import FinishedRun
 from pipeline.inputs.limited import limit_inputs, limited_folder
-from pipeline.planning.outputs import require_place
+from pipeline.planning.outputs import require_no_url, require_place
 from pipeline.planning.plan import StepStatus
 from pipeline.report.report import RunReport
 from pipeline.run_file.config import RunFile
@@ -27,6 +27,7 @@ from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import as_known
 from stages.errors import ConfigError
 from stages.stores.cache import node_cache
+from stages.stores.url import StoreUrl, is_store_url
 
 RunSource = str | Path | Mapping[str, Any] | RunFile
 """A TOML file, or what one holds: a mapping, or a parsed `RunFile`, with paths relative to the current
@@ -46,7 +47,20 @@ def plan(run_file: RunSource, output: str | Path, *, settings: Sequence[str] = (
     """
     request = request_of(run_file, output, settings, workers=1)
     with reading(request.output, key="--output") as folder:
-        return plan_session(dataclasses.replace(request, output=folder))
+        steps = plan_session(dataclasses.replace(request, output=folder))
+    untried = _untried(request.output)
+    return [dataclasses.replace(step, untried=untried) for step in steps]
+
+
+def _untried(output: Path) -> str | None:
+    """Return what a plan does not know of a store; None of a folder."""
+    if not is_store_url(str(output)):
+        return None
+    place = StoreUrl.parse(str(output), key="--output")
+    return (
+        f"{place}: whether this store and this user can do what a run needs is not tried; `run` tries it"
+        " before it begins"
+    )
 
 
 def run(  # noqa: PLR0913  # one parameter an option
@@ -167,7 +181,7 @@ def _read(run_file: RunSource, settings: Sequence[str]) -> tuple[RunFile, Path]:
         run_file = run_file.model_dump(mode="json")  # whole: the kind of an objective is a default
     if isinstance(run_file, Mapping):
         return read_run(run_file, settings), Path.cwd()
-    path = Path(run_file)
+    path = require_no_url(Path(run_file), "RUN.toml")
     return load_run_file(path, settings), path.resolve().parent
 
 

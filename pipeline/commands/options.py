@@ -20,6 +20,19 @@ def local(parameter: typer.CallbackParam, value: Any) -> Any:
     return value
 
 
+def no_url(parameter: typer.CallbackParam, value: Any) -> Any:
+    """Return what is read as it is given, PATH or NAME=PATH, if none of it is a URL."""
+    from pipeline.planning.outputs import require_no_url
+
+    name = _name_of(parameter)
+    for given in value if isinstance(value, list) else [value]:
+        if given is not None:
+            require_no_url(Path(given), name)
+        if isinstance(given, str):
+            require_no_url(Path(given.partition("=")[2]), name)
+    return value
+
+
 def placed(parameter: typer.CallbackParam, value: Any) -> Any:
     """Return a folder, or the URL of a store, as it is given."""
     from pipeline.planning.outputs import require_place
@@ -37,7 +50,7 @@ def opened(context: typer.Context, parameter: typer.CallbackParam, value: Any) -
 
 def _name_of(parameter: typer.CallbackParam) -> str:
     """Return the name of an option, or what stands for an argument."""
-    return parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
+    return parameter.opts[0] if parameter.opts[0].startswith("-") else f"{parameter.metavar}".rstrip(".")
 
 
 def integer(given: Any) -> int:
@@ -92,7 +105,9 @@ def rate(given: Any) -> float:
     return number
 
 
-RunFileArgument = Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")]
+RunFileArgument = Annotated[
+    Path, typer.Argument(metavar="RUN.toml", help="The run file.", callback=no_url)
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),

@@ -1,7 +1,7 @@
 """Outputs: which folder a command may write into or read a run from, and which it refuses by name.
 
-A path that is a URL is refused by every command. `pathlib` makes one slash of two, so s3://bucket/x
-arrives here as s3:/bucket/x, which would be a local folder of an odd name.
+A path that is a URL is refused by every command that takes none. `pathlib` makes one slash of two, so
+s3://bucket/x arrives here as s3:/bucket/x, which would be a local folder of an odd name.
 """
 
 import re
@@ -13,7 +13,7 @@ from pipeline.state.journal import LOCK, LOG, METRICS, STATUS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError
 from stages.store.folders import files_below
-from stages.stores.url import EXTRAS, StoreUrl
+from stages.stores.url import EXTRAS, StoreUrl, shown_url
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
 """The first part of a URL as a path has it: `s3:`, and `simplecache::s3:` of a chain of URLs."""
@@ -22,6 +22,28 @@ _BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, SCAN, "inputs.json", 
 _OF_THE_DISK = "lost+found"
 _ESCAPED = 0xDC00
 """Python has a byte that is no character as this number and the byte (PEP 383)."""
+
+
+def require_no_url(path: Path, name: str) -> Path:
+    """Return a path if it is no URL.
+
+    Args:
+        path: as given.
+        name: of the option or argument, for the message.
+
+    Raises:
+        ConfigError: it is a URL.
+    """
+    if path.parts and _SCHEME.fullmatch(path.parts[0]):
+        url = shown_url(str(path))
+        way = "copy it here, or mount the bucket, and name that path"
+        if url.startswith("file://"):
+            way = f"write /{url.removeprefix('file://')}"
+        raise ConfigError(
+            f"{name} {url}: is a URL, but this must be a local path, or a mounted one"
+            f" (docs/how-to/stores.md says which commands take s3://BUCKET/PREFIX): {way}"
+        )
+    return path
 
 
 def require_local(path: Path, name: str) -> Path:
@@ -34,15 +56,7 @@ def require_local(path: Path, name: str) -> Path:
     Raises:
         ConfigError: it is a URL, or not UTF-8.
     """
-    if path.parts and _SCHEME.fullmatch(path.parts[0]):
-        scheme, _, rest = str(path).partition(":/")
-        way = "mount the bucket and name its folder"
-        if scheme == "file":
-            way = f"write /{rest.lstrip('/')}"
-        raise ConfigError(
-            f"{name} {scheme}://{rest.lstrip('/')}: is a URL; outputs are local folders, or mounted"
-            f" ones, and of some commands s3://BUCKET/PREFIX (docs/how-to/stores.md): {way}"
-        )
+    require_no_url(path, name)
     try:
         str(path.absolute()).encode()
     except UnicodeEncodeError as error:

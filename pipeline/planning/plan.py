@@ -58,6 +58,8 @@ class StepStatus:
     """What `--replace` does to a folder with later generations, if the step is stale."""
     plan_line: str | None = None
     """What it is to make, and what came of that once it is done."""
+    untried: str | None = None
+    """What only `run` finds out of the store that the run is to lie in."""
 
 
 def plan_steps(

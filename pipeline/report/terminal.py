@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 from pipeline.planning.plan import State, StepStatus
 from pipeline.report.evidence import evidence_lines, joined_in
@@ -33,7 +32,6 @@ from pipeline.report.verdicts import (
 from pipeline.steps.decontaminate.gather import SetCounts
 from pipeline.steps.records import AuditReport
 from pipeline.steps.verify.step import VerdictRecord
-from stages.stores.url import StoreUrl, is_store_url
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
@@ -73,16 +71,8 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
         console.line("A run into this folder needs --replace to redo what is stale or damaged.")
         for said in dict.fromkeys(status.replaced for status in steps if status.replaced):
             console.line(f"With --replace, {said}.")
-
-
-def print_untried(output: Path) -> None:
-    """Say of a store that a plan has not tried what a run needs of it."""
-    if is_store_url(str(output)):
-        place = StoreUrl.parse(str(output), key="--output")
-        PlainConsole().line(
-            f"{place}: whether this store and this user can do what a run needs is not tried; `run`"
-            " tries it before it begins"
-        )
+    for said in dict.fromkeys(status.untried for status in steps if status.untried):
+        console.line(said)
 
 
 def _planned(status: StepStatus) -> JsonObject:
@@ -95,6 +85,7 @@ def _planned(status: StepStatus) -> JsonObject:
         "warning": status.step.warning,
         "told": status.plan_line,
         "replaced": status.replaced,
+        "untried": status.untried,
         "reads": list(status.step.inputs),
         "fingerprint": status.step.fingerprint or None,
     }

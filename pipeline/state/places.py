@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import shutil
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pipeline.state.commits import Commits
@@ -141,38 +141,60 @@ def _store(place: Path, key: str) -> ObjectStore:
 
 
 @contextlib.contextmanager
-def writing(place: Path, *, key: str, markers: Collection[str] = ()) -> Iterator[Path]:
+def writing(place: Path, *, key: str, markers: Sequence[str] = ()) -> Iterator[Path]:
     """Yield the folder to write into: itself, or one whose files are put at a URL at the end.
+
+    If that was cut, the next call puts the rest.
 
     Args:
         place: a folder, or a URL.
         key: of the option or argument, for messages.
-        markers: names of the files by which readers know that the rest is there; they are put last.
+        markers: what the names of files end with by which readers know that others are there; these
+            are put last, in this order.
 
     Raises:
-        ConfigError: there is something below the URL already.
+        ConfigError: there is something else below the URL already.
     """
     if not is_store_url(str(place)):
         yield place
         return
     store, cache = _store(place, key), node_cache()
-    _refuse_filled(store, key)
     digest = hashlib.sha256(store.place.encode()).hexdigest()[:24]
     local = cache.folder.resolve() / WRITTEN / digest / store.place.rpartition("/")[2]
+    _already_put(store, _in_order(local, markers), key)
     local.parent.mkdir(parents=True, exist_ok=True)
     name_folder(local, store.place)
     yield local
-    files = sorted(files_below(local), key=lambda path: (path.name in markers, path))
-    _refuse_filled(store, key)
-    for path in files:
-        store.put(path.relative_to(local).as_posix(), path)
+    files = _in_order(local, markers)
+    there = _already_put(store, files, key)
+    for name, path in files.items():
+        if name not in there:
+            store.put(name, path)
     shutil.rmtree(local.parent)
 
 
-def _refuse_filled(store: ObjectStore, key: str) -> None:
-    first = next(store.list(""), None)
-    if first is not None:
-        raise ConfigError(
-            f"{key} {store.place}: holds {first.key!r} already; name a prefix below which there is"
-            " nothing, or remove what is there"
-        )
+def _in_order(folder: Path, markers: Sequence[str]) -> dict[str, Path]:
+    """Return the files of a folder by key, in the order in which they are put."""
+
+    def turn(path: Path) -> tuple[int, Path]:
+        turns = [at for at, marker in enumerate(markers, 1) if path.name.endswith(marker)]
+        return max(turns, default=0), path
+
+    return {p.relative_to(folder).as_posix(): p for p in sorted(files_below(folder), key=turn)}
+
+
+def _already_put(store: ObjectStore, files: Mapping[str, Path], key: str) -> set[str]:
+    """Return the keys that an earlier call put, which was cut before the last one.
+
+    Raises:
+        ConfigError: there is something else, or all of it.
+    """
+    found = list(store.list(""))
+    sizes = {name: path.stat().st_size for name, path in list(files.items())[:-1]}
+    for one in found:
+        if sizes.get(one.key) != one.size:
+            raise ConfigError(
+                f"{key} {store.place}: holds {one.key!r} already; name a prefix below which there is"
+                " nothing, or remove what is there"
+            )
+    return {one.key for one in found}

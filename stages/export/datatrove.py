@@ -111,6 +111,7 @@ DATATROVE = Format(
     holds=FormatContents.DOCUMENTS,
     client="datatrove, nanotron",
     files=("SPLIT/NNNNN.ds", "SPLIT/NNNNN.ds.index", "SPLIT/NNNNN.ds.metadata", "SPLIT/NNNNN.ds.loss"),
+    markers=(".ds.index",),
     loss_masks=True,
     write_part=_write_part,
     read=_read,

@@ -19,7 +19,7 @@ paths in the export's folder, with the split in them; nothing that is written kn
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from stages.export.columns import TOKENS
@@ -75,6 +75,9 @@ class Format:
     """What reads it."""
     files: tuple[str, ...]
     """Names of its files; SPLIT stands for the split, NNNNN for the shard."""
+    markers: tuple[str, ...] = field(default=(), kw_only=True)
+    """What the names end with of files that a reader opens to know the others: in a store, they are put
+    behind those, in this order."""
     write_part: Callable[[ExportSource, int, ExportFiles], None]
     read: Callable[[Sequence[ExportSource], str], str]
     finish: Callable[[ExportSource, ExportFiles], None] = nothing_more

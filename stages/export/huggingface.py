@@ -155,6 +155,7 @@ HF = Format(
         "SPLIT/dataset_info.json",
         "SPLIT/state.json",
     ),
+    markers=("dataset_info.json", "state.json", "dataset_dict.json"),
     write_part=_write_arrow,
     finish=_finish_arrow,
     close=_close_arrow,

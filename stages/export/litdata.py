@@ -149,6 +149,7 @@ LITDATA = Format(
     holds=FormatContents.DOCUMENTS,
     client="LitData, litgpt",
     files=("SPLIT/index.json", "SPLIT/chunk-NNNNN.bin"),
+    markers=("index.json",),
     write_part=_write_part,
     finish=_finish,
     read=_read,

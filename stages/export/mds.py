@@ -205,6 +205,7 @@ MDS = Format(
     holds=FormatContents.ROWS,
     client="MosaicML Streaming, llm-foundry",
     files=("SPLIT/index.json", "SPLIT/shard.NNNNN.mds"),
+    markers=("index.json",),
     write_part=_write_part,
     finish=_finish,
     read=_read,

@@ -73,6 +73,7 @@ NANOGPT = Format(
     holds=FormatContents.DOCUMENTS,
     client="nanoGPT",
     files=("train.bin", "val.bin", META),
+    markers=(META,),
     write_part=_write_part,
     read=_read,
     finish=_finish,

@@ -145,6 +145,7 @@ OLMO_CORE = Format(
         "SPLIT/metadata.json",
         f"SPLIT/{MASKS}/NNNNN.npy",
     ),
+    markers=("metadata.json",),
     loss_masks=True,
     write_part=_write_part,
     finish=_finish,

@@ -19,8 +19,12 @@ MOST_BYTES = 1_000
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 """One slash is enough: a `Path` of a URL has no more."""
 
+_ANY_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*?):/+")
+"""Of chained URLs, too: simplecache::s3://bucket/x."""
 _USER = re.compile(r"\A[^/?#]*@")
-_PERHAPS_USER = re.compile(r"[^/?#]*:.*@")
+_PERHAPS_ANY_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*?):/+")
+"""Of chained URLs, too: simplecache::s3://bucket/x."""
+_USER = re.compile(r"[^/?#]*:.*@")
 """A password may have a slash or a question mark, and then nobody knows where it ends."""
 _ANY_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
 
@@ -31,11 +35,12 @@ def shown_url(text: str) -> str:
     https://me:secret@host:9000/a?key=1  ->  https://host:9000/a
 
     Args:
-        text: a URL, or what was meant as one.
+        text: a URL, or what was meant as one, or the path that `pathlib` makes of it, with one slash.
     """
-    scheme, mark, rest = text.partition("://") if "://" in text else ("", "", text)
+    found = _ANY_SCHEME.match(text)
+    scheme, rest = (f"{found[1]}://", text[found.end() :]) if found else ("", text)
     rest = _USER.sub("", rest, count=1)
-    return scheme + mark + ("..." if _PERHAPS_USER.match(rest) else re.split("[?#]", rest)[0])
+    return scheme + ("..." if _PERHAPS_USER.match(rest) else re.split("[?#]", rest)[0])
 
 
 def shown_text(text: str) -> str:
@@ -70,7 +75,7 @@ class StoreUrl:
                 have.
         """
         parts = urlsplit(_SCHEME.sub(r"\1://", text, count=1) if "://" not in text else text)
-        shown = shown_url(parts.geturl())
+        shown = shown_url(text)
         if parts.scheme not in EXTRAS:
             raise ConfigError(
                 f"{key}: {shown}: no store that a run can lie in; name a folder, or a URL that begins"

@@ -188,6 +188,12 @@ def test_an_export_goes_to_a_place_where_there_is_nothing(store: ObjectStore, tm
     assert {one.key: there.get(one.key).data for one in there.list("")} == wanted  # type: ignore[union-attr]
     with pytest.raises(ConfigError, match=r"holds 'READ.md' already"):
         shardmill.export(url_of(store), "mlm", "mds", to)
+    for place, into in ((url_of(store), f"{to}-texts"), ("out", tmp_path / "texts")):
+        shardmill.export_texts(place, "text-jsonl", into)
+    there = ObjectStore(StoreUrl.parse(f"{to}-texts", key="to"))
+    texts = {one.key: there.get(one.key).data for one in there.list("")}  # type: ignore[union-attr]
+    assert texts == {name: (tmp_path / "texts" / name).read_bytes() for name in texts}
+    assert "export.json" in texts
 
 
 def test_another_run_may_lie_in_a_store(store: ObjectStore, tmp_path: Path, corpus: Path) -> None:

@@ -19,7 +19,7 @@ from pipeline.report.plain import bar
 from pipeline.run_file.config import RunFile
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
-from pipeline.tools.forecast.forecast import forecast_run
+from pipeline.tools.forecast.forecast import forecast_run, room_at
 from pipeline.tools.forecast.sample import draw_sample
 from pipeline.tools.forecast.terminal import CutsForecast, Forecast, print_forecast, require_room
 from stages.errors import ConfigError
@@ -137,11 +137,22 @@ def test_a_sample_of_all_is_the_run(whole: Forecast, folder: Path, tmp_path: Pat
 def test_a_run_that_the_disk_will_not_hold_is_refused(whole: Forecast) -> None:
     found = whole
     assert Path(found["place"]).is_dir()
+    assert found["disk_free"] is not None
     assert found["disk_free"] > sum(found["disk"].values()), "of this machine"
     require_room(found)
     full = Forecast(**{**found, "disk_free": sum(found["disk"].values()) - 1})
     with pytest.raises(ConfigError, match="free some, or name an --output on another disk"):
         require_room(full)
+
+
+def test_of_a_store_no_room_is_measured_and_none_is_asked_for(
+    whole: Forecast, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert room_at(Path("s3://bucket/run")) == ("s3://bucket/run", None)
+    found = Forecast(**{**whole, "place": "s3://bucket/run", "disk_free": None})
+    require_room(found)
+    print_forecast(found, as_json=False)
+    assert "free at" not in capsys.readouterr().out
 
 
 def test_bars_are_as_long_as_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,11 @@
 """What outputs promise: no command takes a URL for a folder, a file for one, or somebody else's."""
 
+import inspect
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -22,64 +26,114 @@ URLS = {
     "S3://bucket/x": "S3://bucket/x",
 }
 """A URL, and what its refusal says of it."""
-FORMAT = ("--dataset", "d", "--format", "mds")
-QUICK = ("quick", "a.jsonl", "--tokenizer", "t.model", "--format", "mds")
-COMMANDS = {
-    "plan -o": ("plan", "run.toml", "-o", "URL"),
-    "run -o": ("run", "run.toml", "--output", "URL"),
-    "status": ("status", "URL"),
-    "verify": ("verify", "URL"),
-    "inspect": ("inspect", "URL", "--dataset", "d"),
-    "export": ("export", "URL", *FORMAT, "--to", "out"),
-    "export --to": ("export", "run", *FORMAT, "--to", "URL"),
-    "quick --to": (*QUICK, "--to", "URL"),
-    "quick --work": (*QUICK, "--to", "out", "--work", "URL"),
-    "compare": ("compare", "URL"),
-    "compare, second": ("compare", "run", "URL"),
-    "compare -o": ("compare", "run", "-o", "URL"),
-}
-"""A call for every option and argument that names a folder."""
-STORED = ("plan -o", "run -o", "status", "verify", "inspect", "export", "export --to")
-"""Those that take a URL of a store."""
+HIDDEN = "hunter2"
+HOLDING = [
+    "s3://KEY:hunter2@bucket/x",
+    "S3://KEY:hunter2@bucket/x",
+    "s3://KEY:a/hunter2@bucket/x",
+    "gs://hunter2@bucket/x",
+    "az://bucket/x?sig=hunter2",
+    "gs://bucket/x#hunter2",
+    "https://me:hunter2@host/x",
+    "ftp://me:hunter2@host/x",
+    "simplecache::s3://KEY:hunter2@bucket/x",
+]
+"""URLs that have a secret."""
+WORDS = {"--format": "mds", "--pieces": "9"}
+"""What required options are given that name no path."""
+_PATHS = re.compile("DIR|PATH|FILE|FOLDER|MODEL|CHECKPOINT|[.]Path")
 
 
-@pytest.mark.parametrize(
-    ("name", "url"),
-    [
-        (name, url)
-        for name in COMMANDS
-        for url in URLS
-        if name not in STORED or not url.startswith(("s3://", "gs://"))
-    ],
+def calls(group: Any, *names: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield a call for every option and argument that names a file or folder; URL stands for it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from calls(command, *names, name)
+            continue
+        typed = inspect.signature(command.callback).parameters
+        for asked in command.params:
+            said = f"{asked.metavar} {typed[asked.name].annotation if asked.name in typed else ''}"
+            if _PATHS.search(said) is None:
+                continue
+            words = [*names, name]
+            for one in command.params:
+                if one is asked or one.required:
+                    word = "URL" if one is asked else WORDS.get(one.opts[0], "x")
+                    words += [one.opts[0], word] if one.opts[0].startswith("-") else [word]
+            yield f"{' '.join([*names, name])} {asked.opts[0]}", words
+
+
+ROOT = typer.main.get_command(cli.app)
+COMMANDS = dict(calls(ROOT))
+NAMED = ("compare --evaluate", "tokenizer compare models")
+"""Of these, those that take NAME=PATH."""
+STORED = (
+    "plan --output",
+    "run --output",
+    "status folder",
+    "verify folder",
+    "inspect folder",
+    "export folder",
+    "export --to",
 )
+"""Those that take a URL of a store."""
+FREE = "quick paths"
+"""Takes any URL, as `sources.NAME.paths` does."""
+READ = (
+    *("init folders", "init --tokenizer", "plan run_file", "run run_file", "quick --tokenizer"),
+    *("compare --evaluate", "tokenizer compare models", "tokenizer compare --parallel"),
+    *("tokenizer compare --text", "tokenizer verify model", "tokenizer verify --text"),
+    *("tokenizer sweep run_file", "tokenizer sweep --parallel", "tokenizer extend model"),
+    *("tokenizer extend --text", "tokenizer extend --old-text", "tokenizer resize checkpoint"),
+    *("tokenizer resize --old", "tokenizer resize --new", "tokenizer resize --text"),
+    *("tokenizer export model", "tokenizer export --text"),
+)
+"""Those that name no run and nothing that is written: their names may have any bytes."""
+REFUSING = [name for name in COMMANDS if name != FREE]
+
+
+def refusal(name: str, url: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a command says of a URL that it refuses; it makes nothing."""
+    words = [url if word == "URL" else word for word in COMMANDS[name]]
+    assert exit_code_of(lambda: ROOT(words), Signals()) == 2, (name, url)
+    assert list(Path().iterdir()) == [], (name, url)
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", REFUSING)
 def test_a_url_is_refused_by_every_command_and_nothing_is_made(
-    name: str,
-    url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = [url if word == "URL" else word for word in COMMANDS[name]]
-    assert exit_code_of(lambda: cli.app(words), Signals()) == 2
-    error = capsys.readouterr().err
-    assert "is a URL; outputs are local folders, or mounted ones" in error
-    assert URLS[url] in error
-    assert list(tmp_path.iterdir()) == []
+    asked = {url: said for url, said in URLS.items() if name not in STORED or not is_of_store(url)}
+    assert len(asked) >= 5
+    for before in ("", "own=") if name in NAMED else ("",):
+        for url, said in asked.items():
+            error = refusal(name, before + url, capsys)
+            assert "is a URL, but this must be a local path" in error, error
+            assert said in error
 
 
-def test_every_option_and_argument_that_names_a_folder_is_among_those_tried() -> None:
-    commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
-    tried = {(words[0], words[words.index("URL") - 1]) for words in COMMANDS.values()}
-    asked = 0
-    for name, command in commands.items():
-        for parameter in command.params:
-            if parameter.metavar not in ("DIR", "PATH"):
-                continue
-            asked += 1
-            spellings = {(name, option) for option in parameter.opts} | {(name, name)}
-            assert spellings & tried, (name, parameter.opts)
-    assert asked == 12
+def is_of_store(url: str) -> bool:
+    """Say whether a run may lie there."""
+    return url.startswith(("s3://", "gs://"))
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_no_command_shows_the_secret_of_a_url(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in HOLDING:
+        assert HIDDEN in url
+        error = refusal(name, url, capsys)
+        assert HIDDEN not in error, error
+        assert "://" in error, error
+
+
+def test_every_option_and_argument_that_names_a_path_is_among_those_tried() -> None:
+    assert len(COMMANDS) == 43
+    assert {*NAMED, *STORED, *READ, FREE} <= COMMANDS.keys()
 
 
 @pytest.mark.parametrize(
@@ -153,19 +207,19 @@ def test_plan_and_run_refuse_alike(
     (tmp_path / "run.toml").write_text(run)
     output = tmp_path / ("run.toml" if kind == "file" else "corpus")
     words = [command, str(tmp_path / "run.toml"), "-o", str(output)]
-    assert exit_code_of(lambda: cli.app(words), Signals()) == 2
+    assert exit_code_of(lambda: ROOT(words), Signals()) == 2
     assert "name an empty or a new folder" in capsys.readouterr().err
     assert (tmp_path / "run.toml").read_text() == run
     assert [path.name for path in (tmp_path / "corpus").iterdir()] == ["a.jsonl"]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_path_that_is_not_utf_8_is_refused_by_every_command_and_nothing_is_made(
+@pytest.mark.parametrize("name", sorted({*REFUSING} - {*READ}))
+def test_a_path_that_is_not_utf_8_is_refused_by_every_command_that_writes_it_and_nothing_is_made(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = [os.fsdecode(b"caf\xe9") if word == "URL" else word for word in COMMANDS[name]]
-    assert exit_code_of(lambda: cli.app(words), Signals()) == 2
+    assert exit_code_of(lambda: ROOT(words), Signals()) == 2
     assert r"caf\udce9: its path is not UTF-8 (byte 0xe9 of it)" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

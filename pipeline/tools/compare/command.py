@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.commands.options import AsJson, Quiet, local, progress, rate, whole
+from pipeline.commands.options import AsJson, Quiet, local, no_url, progress, rate, whole
 from stages.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ Evaluations = Annotated[
         help="With --from: a dataset's folder, RUN/datasets/NAME, on whose validation split losses are"
         " measured, or DIR:source=SOURCE or DIR:language=LANGUAGE for a part of it; may be given again."
         " [default: the first dataset of every run]",
+        callback=no_url,
     ),
 ]
 Sequences = Annotated[

@@ -11,6 +11,7 @@ from pipeline.commands.options import (
     Workers,
     integer,
     local,
+    no_url,
     opened,
     placed,
     progress,
@@ -20,6 +21,10 @@ from pipeline.commands.options import (
 from stages.errors import ConfigError
 
 FORMATS_HELP = "The trainer's format: docs/exports.md."
+FramingOption = Annotated[
+    str | None,
+    typer.Option(metavar="PRESET", help="What stands around documents: gpt2, llama, bert, tokenizer."),
+]
 
 
 def export(  # noqa: PLR0913  # one parameter an option
@@ -111,7 +116,10 @@ def quick(  # noqa: PLR0913  # one parameter an option
         list[str], typer.Argument(metavar="FILES...", help="Files or globs of texts, or URLs.")
     ],
     tokenizer: Annotated[
-        Path, typer.Option(metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.", callback=no_url
+        ),
     ],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=FORMATS_HELP)],
     to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=local)],
@@ -128,12 +136,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
         list[str] | None,
         typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
     ] = None,
-    framing: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRESET", help="What stands around documents: gpt2, llama, bert, tokenizer."
-        ),
-    ] = None,
+    framing: FramingOption = None,
     work: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=local),

@@ -28,7 +28,7 @@ from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import as_known
 from pipeline.tools.export.folder import (
     HUB_CARD,
-    SUMMARY,
+    LAST,
     ExportPart,
     Identity,
     Summary,
@@ -91,12 +91,12 @@ def export(  # noqa: PLR0913  # one parameter an option
     Raises:
         ShardmillError: the format cannot hold the dataset, or it has not passed verify.
     """
+    format_ = find_format(format)
     with (
         reading(Path(folder), key="folder") as run,
-        writing(Path(to), key="to", markers=[SUMMARY]) as target,
+        writing(Path(to), key="to", markers=(*format_.markers, *LAST)) as target,
         disk_faults(target),
     ):
-        format_ = find_format(format)
         refuse_overlap(target, run)
         sources = checked_sources(run, dataset, format_, split=split, epoch=epoch, columns=columns)
         identity = _identity(format_, sources, dataset=dataset, epoch=epoch)
@@ -112,7 +112,7 @@ def export(  # noqa: PLR0913  # one parameter an option
             "contents": list(contents(format_, sources)),
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": format_.read(sources, read_from(to, target)),
+            "read": format_.read(sources, read_from(target)),
             "notes": [*_notes(format_, sources, target, summary), *_left_out(run)],
         }
 

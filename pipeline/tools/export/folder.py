@@ -79,9 +79,9 @@ class Summary(Config):
     files: dict[str, WrittenFile]
 
 
-def read_from(to: str | Path, target: Path) -> str:
+def read_from(target: Path) -> str:
     """Return the folder that code which reads an export names: a local one, once it is copied."""
-    return "EXPORT" if is_store_url(str(to)) else str(target)
+    return "EXPORT" if is_store_url(as_known(str(target))) else str(target)
 
 
 def names_of(given: Sequence[str]) -> tuple[str, ...]:
@@ -216,6 +216,8 @@ def require_there(folder: Path, summary: Summary) -> None:
 
 
 HUB_CARD = "README.md"
+LAST = (HUB_CARD, SUMMARY)
+"""Of any format: what is put behind all else at a URL."""
 
 
 def hub_card(folder: Path, sources: Sequence[ExportSource]) -> str:

@@ -21,6 +21,7 @@ from pipeline.state.journal import LOCK
 from pipeline.state.places import reading, writing
 from pipeline.state.state_files import parse_model, read_bytes
 from pipeline.system.disk_faults import disk_faults
+from pipeline.system.printable import as_known
 from pipeline.tools.export.dataset import (
     FOLDER,
     READ_ME,
@@ -30,10 +31,12 @@ from pipeline.tools.export.dataset import (
     find_format,
 )
 from pipeline.tools.export.folder import (
+    LAST,
     SUMMARY,
     export_folder,
     names_of,
     put,
+    read_from,
     read_summary,
     refuse_overlap,
 )
@@ -111,12 +114,12 @@ def export_stages(  # noqa: PLR0913  # one parameter an option
         ShardmillError: the format cannot hold a dataset, or one has not passed verify.
     """
     names, chosen = names_of(datasets), names_of(columns)
+    format_ = find_format(format)
     with (
         reading(Path(folder), key="folder") as run,
-        writing(Path(to), key="to", markers=[SUMMARY, STAGES]) as target,
+        writing(Path(to), key="to", markers=(*format_.markers, *LAST, STAGES)) as target,
         disk_faults(target),
     ):
-        format_ = find_format(format)
         refuse_overlap(target, run)
         _refuse_names(names)
         checked = partial(checked_sources, split=split, epoch=epoch, columns=chosen)
@@ -158,11 +161,11 @@ def _report(
     already: bool,
 ) -> StagesReport:
     """Return what was written, and how it is used."""
-    trained = format_.stages(stages, str(to))
+    trained = format_.stages(stages, read_from(to))
     return {
         "format": format_.name,
         "client": format_.client,
-        "to": str(to),
+        "to": as_known(str(to)),
         "already": already,
         "contents": list(_contents(format_, stages)),
         "stages": exports,

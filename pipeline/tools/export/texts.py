@@ -24,7 +24,7 @@ from pipeline.planning.plan import State, StepStatus
 from pipeline.session.request import RunRequest, generation_requests, scope_of
 from pipeline.session.session import plan_session
 from pipeline.state.commit_object import Commit
-from pipeline.state.commits import STEP_COMMIT
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.places import reading, writing
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.run_folder import RunFolder
@@ -44,7 +44,7 @@ from pipeline.steps.units import (
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import as_known
 from pipeline.tools.export.folder import (
-    SUMMARY,
+    LAST,
     ExportPart,
     Identity,
     exported,
@@ -105,7 +105,7 @@ def export_texts(
         raise ConfigError(f"--format {format}: no format of texts; formats: {', '.join(TEXT_FORMATS)}")
     with (
         reading(Path(folder), key="folder") as place,
-        writing(Path(to), key="to", markers=[SUMMARY]) as target,
+        writing(Path(to), key="to", markers=LAST) as target,
         disk_faults(target),
     ):
         format_, run = TEXT_FORMATS[format], RunFolder(place)
@@ -125,7 +125,7 @@ def export_texts(
             "contents": [_content(kept)],
             "bytes": sum(file.bytes for file in summary.files.values()),
             "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
-            "read": format_.read(read_from(to, target)),
+            "read": format_.read(read_from(target)),
             "notes": list(_notes(run.path)),
         }
 
@@ -138,10 +138,16 @@ def _kept_units(run: RunFolder) -> KeptUnits:
     assert isinstance(selected, SelectionRecord)
     units = tuple(as_kept_by(unit, last) for unit in units_of(ingest.units))
     size = sum(one["bytes"] for one in selected.languages.values())
-    digests = {**run.commits.unchecked(INGEST.name), **run.commits.unchecked(last)}
+    digests = {**_digests(run.commits, INGEST.name), **_digests(run.commits, last)}
     return KeptUnits(
         run.path, last, run.plan.steps[last].fingerprint, selected.kept, size, units, digests
     )
+
+
+def _digests(commits: Commits, step: str) -> dict[str, FileDigest]:
+    """Return what the files of a step must be, by key, in a folder and in the tree of a store."""
+    found = [commits.read(step, unit) for unit in commits.units(step)]
+    return {key: digest for one in found if one is not None for key, digest in one.files.items()}
 
 
 def _commit(run: RunFolder, step: str) -> Commit:

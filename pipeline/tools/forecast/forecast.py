@@ -43,6 +43,7 @@ from pipeline.tools.forecast.scaled_up import MeasuredSample, library_seconds, s
 from pipeline.tools.forecast.terminal import DuplicatesForecast, Forecast
 from stages.errors import ConfigError, VocabularySizeError
 from stages.store.folders import files_below
+from stages.stores.url import StoreUrl, is_store_url
 
 _FEWEST_PIECES = 2_048
 _TRIES = 3
@@ -97,12 +98,17 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
         by_library = library_seconds(folder / ("again" if report is not first else "run"))
     measured = MeasuredSample(sample, report, first, by_library=by_library, disk=disk)
     return scaled_up(
-        measured, request.file, notes=notes, duplicates=duplicates, room=_room(request.output)
+        measured, request.file, notes=notes, duplicates=duplicates, room=room_at(request.output)
     )
 
 
-def _room(output: Path) -> tuple[str, int]:
-    """Return the nearest folder that is there, and the bytes that a run has there for itself."""
+def room_at(output: Path) -> tuple[str, int | None]:
+    """Return the nearest folder that is there, and the bytes that a run has there for itself.
+
+    A store has no such number; of a URL this is the URL and None.
+    """
+    if is_store_url(str(output)):
+        return str(StoreUrl.parse(str(output), key="--output")), None
     output = output.absolute()
     place = next(folder for folder in (output, *output.parents) if folder.is_dir())
     replaced = _size(output) if place == output else 0

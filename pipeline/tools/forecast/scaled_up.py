@@ -75,7 +75,7 @@ def scaled_up(
     run: RunFile,
     *,
     notes: list[str],
-    room: tuple[str, int],
+    room: tuple[str, int | None],
     duplicates: DuplicatesForecast | None = None,
 ) -> Forecast:
     """Return what is expected of a run.
@@ -84,7 +84,7 @@ def scaled_up(
         sample: what its run over a sample gave.
         run: the run.
         notes: what people should know of the sample.
-        room: the folder it is written to, and the bytes that it may take there.
+        room: the folder it is written to, and the bytes that it may take there, if that is known.
         duplicates: what is expected to be removed.
     """
     documents, drawn = sample.report.documents, sample.drawn

@@ -119,9 +119,9 @@ class Forecast(TypedDict):
     disk: dict[str, int]
     """Bytes by folder of the run."""
     place: str
-    """The folder of the run, or the nearest one above it that is there."""
-    disk_free: int
-    """Bytes that are free there, and those that the run holds already."""
+    """The folder of the run, or the nearest one above it that is there; or its URL."""
+    disk_free: int | None
+    """Bytes that are free there, and those that the run holds already; None of a store."""
     memory: list[MemoryForecast]
     """By workers, up to a few."""
     most_workers: int
@@ -176,7 +176,8 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
         table.add(name, f"{size / 1e6:,.0f}", bar(size, needed))
     table.add("all", f"{needed / 1e6:,.0f}", "")
     console.show(table.right())
-    console.line(f"free at {found['place']}: {found['disk_free'] / 1e6:,.0f} MB")
+    if found["disk_free"] is not None:
+        console.line(f"free at {found['place']}: {found['disk_free'] / 1e6:,.0f} MB")
     console.line()
     amounts = (f"{row['bytes'] / MIB:,.0f} MiB with {row['workers']}" for row in found["memory"])
     console.line(f"memory at the peak, by workers: about {', '.join(amounts)}")
@@ -193,7 +194,7 @@ def require_room(found: Forecast) -> None:
         ConfigError: less is free than the run is expected to need.
     """
     needed = sum(found["disk"].values())
-    if needed > found["disk_free"]:
+    if found["disk_free"] is not None and needed > found["disk_free"]:
         raise ConfigError(
             f"{found['place']}: has {found['disk_free'] / 1e6:,.0f} MB free, and the run is expected to"
             f" need {needed / 1e6:,.0f} MB; free some, or name an --output on another disk"

@@ -6,13 +6,18 @@ from typing import Annotated
 
 import typer
 
-from pipeline.commands.options import AsJson
+from pipeline.commands.options import AsJson, local, no_url
 
 
 def init(  # noqa: PLR0913  # one parameter an option
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of texts.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Folders of texts.", callback=no_url)
+    ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="RUN.toml", help="The run file that is written.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="RUN.toml", help="The run file that is written.", callback=local
+        ),
     ] = Path("run.toml"),
     task: Annotated[
         str | None,
@@ -22,7 +27,9 @@ def init(  # noqa: PLR0913  # one parameter an option
     ] = None,
     tokenizer: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="An existing tokenizer, instead of training one."),
+        typer.Option(
+            metavar="FILE", help="An existing tokenizer, instead of training one.", callback=no_url
+        ),
     ] = None,
     licence: Annotated[
         str | None, typer.Option("--license", metavar="TEXT", help="Licence of the texts.")

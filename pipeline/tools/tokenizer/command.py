@@ -12,9 +12,23 @@ from pipeline.commands.options import (
     RunFileArgument,
     examples_of,
     local,
+    no_url,
     progress,
     share,
     whole,
+)
+from pipeline.tools.tokenizer.options import (
+    AlphasOption,
+    EncodingOption,
+    LossTextOption,
+    NewTextOption,
+    OldTextOption,
+    ParallelOption,
+    ReferenceOption,
+    RowsOption,
+    SpecialOption,
+    TensorOption,
+    TextsRunOption,
 )
 from stages.resize.row_method import RowMethod
 
@@ -24,65 +38,6 @@ tokenizer_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-_Parallel = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
-        " declarations of human rights]",
-    ),
-]
-_Reference = Annotated[
-    str, typer.Option(metavar="LANG", help="The language that others are compared with.")
-]
-_Special = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="ROLE=PIECE",
-        help="A special id that is not found by itself, by piece or number: eos=</s>; may be given"
-        " again.",
-    ),
-]
-_Rows = Annotated[
-    RowMethod,
-    typer.Option(
-        help="What the rows of new ids hold: pieces, the mean of the old pieces of the same text;"
-        " mean, the mean of all old rows; normal, drawn around that mean; random, as before any"
-        " training."
-    ),
-]
-_Alphas = Annotated[
-    str,
-    typer.Option(
-        metavar="A,...",
-        help="Values of tokenizer.train.alpha to try: 1 draws the sample as the corpus is; lower"
-        " values give small languages more of it.",
-    ),
-]
-_Tensor = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="A tensor with a row for each id, if they are not found by name; may be given again.",
-    ),
-]
-_Encoding = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Whose pattern and special tokens a file of tiktoken's ranks has, if the program does"
-        " not know the file: a name as in tokenizer.tiktoken.encoding, such as cl100k_base.",
-    ),
-]
-_OldText = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="PATH",
-        help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
-    ),
-]
-"""Options that several commands have, and those that need many words."""
 
 
 @tokenizer_app.callback()
@@ -98,18 +53,22 @@ def compare_tokenizers(  # one parameter an option
             metavar="MODEL",
             help="A tokenizer's file, a folder that holds one, or a run's DIR. NAME=PATH also names it"
             " in the tables.",
+            callback=no_url,
         ),
     ],
-    parallel: _Parallel = None,
-    reference: _Reference = "en",
+    parallel: ParallelOption = None,
+    reference: ReferenceOption = "en",
     text: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Folder of any texts: LANG.txt, or *.jsonl with text and lang."
+            metavar="DIR",
+            help="Folder of any texts: LANG.txt, or *.jsonl with text and lang.",
+            callback=no_url,
         ),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw parity by language, as SVG.")
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw parity by language, as SVG.", callback=local),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
@@ -131,7 +90,9 @@ def verify_tokenizer_file(
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL", help="A tokenizer's file, a folder that holds one, or a run's DIR."
+            metavar="MODEL",
+            help="A tokenizer's file, a folder that holds one, or a run's DIR.",
+            callback=no_url,
         ),
     ],
     texts: Annotated[
@@ -140,10 +101,11 @@ def verify_tokenizer_file(
             "--text",
             metavar="PATH",
             help="A file that is one text, or JSON lines with 'text' (.jsonl); may be given again.",
+            callback=no_url,
         ),
     ] = None,
-    special: _Special = None,
-    encoding: _Encoding = None,
+    special: SpecialOption = None,
+    encoding: EncodingOption = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Prove what a tokenizer's file does to text.
@@ -172,28 +134,21 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     sizes: Annotated[
         str, typer.Option(metavar="N,...", help="Vocabulary sizes to try.")
     ] = "16000,32000,64000",
-    alphas: _Alphas = "0.3,0.5,1.0",
+    alphas: AlphasOption = "0.3,0.5,1.0",
     model: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="tokenizer.train.model. [default: that of the run file]"),
     ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--run",
-            metavar="DIR",
-            help="Folder of a run of this file that got as far as its kept texts; only read."
-            " [default: a run in a temporary folder]",
-            callback=local,
-        ),
-    ] = None,
-    parallel: _Parallel = None,
-    reference: _Reference = "en",
+    folder: TextsRunOption = None,
+    parallel: ParallelOption = None,
+    reference: ReferenceOption = "en",
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw tokens against parity, as SVG.")
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw tokens against parity, as SVG.", callback=local),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the tokenizers and the report here.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the tokenizers and the report here.", callback=local),
     ] = None,
     workers: Annotated[
         int | None,
@@ -235,23 +190,19 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
         typer.Argument(
             metavar="MODEL",
             help="A SentencePiece model or a byte-level file, a folder that holds one, or a run's DIR.",
+            callback=no_url,
         ),
     ],
-    text: Annotated[
-        list[Path],
-        typer.Option(
-            metavar="PATH",
-            help="New text: a folder or file, LANG.txt or *.jsonl with text and lang; may be given"
-            " again.",
-        ),
-    ],
+    text: NewTextOption,
     pieces: Annotated[
         int, typer.Option(parser=whole(1), metavar="N", help="How many pieces to append.")
     ],
     output: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="The extended tokenizer; must not be there: *.model, or *.json."
+            metavar="FILE",
+            help="The extended tokenizer; must not be there: *.model, or *.json.",
+            callback=local,
         ),
     ],
     language: Annotated[
@@ -260,14 +211,14 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
             metavar="LANG", help="A language of the text to learn; may be given again. [default: all]"
         ),
     ] = None,
-    old_text: _OldText = None,
+    old_text: OldTextOption = None,
     max_drift: Annotated[
         float,
         typer.Option(
             parser=share, metavar="SHARE", help="Share of the tokens of old text that may change."
         ),
     ] = 0.005,
-    special: _Special = None,
+    special: SpecialOption = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Learn pieces from new text and append them.
@@ -297,16 +248,23 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
         typer.Argument(
             metavar="CHECKPOINT",
             help="A torch state dict, a .safetensors file, or a folder of transformers.",
+            callback=no_url,
         ),
     ],
-    old: Annotated[Path, typer.Option(metavar="MODEL", help="The tokenizer of the checkpoint.")],
+    old: Annotated[
+        Path, typer.Option(metavar="MODEL", help="The tokenizer of the checkpoint.", callback=no_url)
+    ],
     new: Annotated[
-        Path, typer.Option(metavar="MODEL", help="The extended one, in which old ids are unchanged.")
+        Path,
+        typer.Option(
+            metavar="MODEL", help="The extended one, in which old ids are unchanged.", callback=no_url
+        ),
     ],
     output: Annotated[
-        Path, typer.Option(metavar="PATH", help="The checkpoint to write, a file or folder.")
+        Path,
+        typer.Option(metavar="PATH", help="The checkpoint to write, a file or folder.", callback=local),
     ],
-    rows: _Rows = RowMethod.PIECES,
+    rows: RowsOption = RowMethod.PIECES,
     multiple_of: Annotated[
         int, typer.Option(parser=whole(1, 1 << 20), metavar="N", help="Pad the rows to a multiple of N.")
     ] = 1,
@@ -314,16 +272,8 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
         int,
         typer.Option(parser=whole(0, (1 << 64) - 1), metavar="N", help="Of --rows normal and random."),
     ] = 0,
-    tensor: _Tensor = None,
-    text: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="Measure the loss on this text before and after; only if CHECKPOINT is a folder of"
-            " transformers. A file that is one text, or JSON lines with 'text' (.jsonl); may be given"
-            " again.",
-        ),
-    ] = None,
+    tensor: TensorOption = None,
+    text: LossTextOption = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Add rows for new ids to a model's checkpoint.
@@ -350,8 +300,13 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
 
 @tokenizer_app.command("export", epilog=examples_of("tokenizer export"))
 def export_tokenizer_folder(  # one parameter an option
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's DIR, or a tokenizer's file.")],
-    to: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; must not be there.")],
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A run's DIR, or a tokenizer's file.", callback=no_url),
+    ],
+    to: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder to write; must not be there.", callback=local)
+    ],
     framing: Annotated[
         str | None,
         typer.Option(
@@ -360,7 +315,7 @@ def export_tokenizer_folder(  # one parameter an option
             " [default: the framing of the run, or what the file says]",
         ),
     ] = None,
-    special: _Special = None,
+    special: SpecialOption = None,
     split_special: Annotated[  # noqa: FBT002  # typer's way
         bool, typer.Option(help="Take special tokens for text where a text writes them out.")
     ] = False,
@@ -371,6 +326,7 @@ def export_tokenizer_folder(  # one parameter an option
             metavar="PATH",
             help="Compare ids on it too: a file that is one text, or JSON lines with 'text' (.jsonl);"
             " may be given again.",
+            callback=no_url,
         ),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way

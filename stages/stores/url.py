@@ -22,9 +22,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _ANY_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*?):/+")
 """Of chained URLs, too: simplecache::s3://bucket/x."""
 _USER = re.compile(r"\A[^/?#]*@")
-_PERHAPS_ANY_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*?):/+")
-"""Of chained URLs, too: simplecache::s3://bucket/x."""
-_USER = re.compile(r"[^/?#]*:.*@")
+_PERHAPS_USER = re.compile(r"[^/?#]*:.*@")
 """A password may have a slash or a question mark, and then nobody knows where it ends."""
 _ANY_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
 

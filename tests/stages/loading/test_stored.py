@@ -142,8 +142,8 @@ def test_generations_share_two_groups_and_those_left_out_need_no_room(run: Store
     stored, local = run.opened(window=1)
     batches = shardmill.Batches(stored, 1)
     assert len(batches) == 6 * ROWS
-    for place, batch in enumerate(batches):
-        assert batch["input_ids"][0, 0] == numbers(local, [place])[0]
+    for step, batch in enumerate(batches):
+        assert batch["input_ids"][0, 0] == numbers(local, [step])[0]
         assert run.used() <= 2 * size
     run.allow(3 * size)
     assert len(run.opened(generations=1)[0]) == 3 * ROWS

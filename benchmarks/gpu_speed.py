@@ -179,6 +179,11 @@ class EveryEpoch:
         """Whether rows are so few that their order is sorted by draws."""
         return self._dataset.sorted_by_draws
 
+    @property
+    def window(self) -> int | str | None:
+        """The shards that are read together."""
+        return self._dataset.window
+
     def __len__(self) -> int:
         """Rows of an epoch."""
         return len(self._dataset)

@@ -22,7 +22,7 @@ from stages.errors import ConfigError
 from stages.loading.arguments import no_rows, one_of, whole_number
 from stages.loading.dataset import Batch, ShardDataset
 from stages.loading.order import MAX_SORTED
-from stages.loading.resumable import BatchesState, ResumableBatches, read_field
+from stages.loading.resumable import BatchesState, ResumableBatches, read_field, refuse_other_window
 from stages.loading.shared_number import MAX_NUMBER
 from stages.objectives.rows import IGNORED
 from stages.seeding import MAX_EPOCHS
@@ -57,6 +57,10 @@ class RowSource(Protocol):
     @property
     def shuffle(self) -> bool:
         """Whether an epoch has an order of its own."""
+
+    @property
+    def window(self) -> int | str | None:
+        """The shards that are read together, of a Blend those of each dataset; None for all."""
 
     @property
     def sorted_by_draws(self) -> bool:
@@ -264,6 +268,7 @@ class Batches(ResumableBatches):
         """Return the state to continue from, here or so many batches ahead, as plain JSON."""
         epoch, position = self.place(steps)
         read = {"read": self._read} if self._read and not steps else {}  # for torchdata: `_is_over`
+        window = {} if self.rows.window is None else {"window": self.rows.window}
         return {
             "version": _STATE_VERSION,
             "rows": len(self.rows),
@@ -271,6 +276,7 @@ class Batches(ResumableBatches):
             "shuffle": int(self.rows.shuffle),
             "epoch": epoch,
             "position": position,
+            **window,
             **read,
         }
 
@@ -294,6 +300,7 @@ class Batches(ResumableBatches):
             for name in ("rows", "shuffle", "epoch", "position")
         )
         if fingerprint != self.rows.fingerprint or rows != len(self.rows):
+            refuse_other_window(state, self.rows.window)
             raise ConfigError(
                 f"state: of {rows:,} rows of {str(fingerprint)[:12]}, but"
                 f" these are {len(self.rows):,} of {self.rows.fingerprint[:12]}; open the dataset"

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from stages.errors import ConfigError
 from stages.loading.arguments import no_rows, sound_epoch, whole_number, whole_positions
 from stages.loading.dataset import Batch, ShardDataset
+from stages.loading.room import hold_to_cache
 
 MAX_PARTS = 1 << 20
 """Bound of the weights' sum in whole numbers, so that a position times a weight stays below 2**63."""
@@ -38,7 +39,8 @@ class Blend:
     The datasets share the files that one alone would map at a time.
 
     Raises:
-        ConfigError: a weight is not valid, or the datasets do not match.
+        ConfigError: a weight is not valid, the datasets do not match, or those in a store are more than
+            the cache can hold.
         FormatError: the first rows of a dataset, which show its columns, were changed.
     """
 
@@ -59,6 +61,7 @@ class Blend:
             entries = "1 entry" if len(self.weights) == 1 else f"{len(self.weights)} entries"
             there = "is 1 dataset" if len(self.datasets) == 1 else f"are {len(self.datasets)} datasets"
             raise ConfigError(f"weights has {entries}, but there {there}")
+        hold_to_cache(self.datasets)
         for dataset in self.datasets:
             dataset.share_descriptors(len(self.datasets))
             refuse_to_blend(self.datasets[0], dataset)
@@ -77,6 +80,13 @@ class Blend:
     def begins(self) -> str:
         """The epochs in which the datasets begin, as a state names them: "2+0", and "0" for all 0."""
         return "+".join(map(str, self.epochs)) if any(self.epochs) else "0"
+
+    @property
+    def window(self) -> str | None:
+        """The windows of the datasets, as a state names them: "4+none"; None if none has one."""
+        windows = [dataset.window for dataset in self.datasets]
+        named = "+".join("none" if window is None else str(window) for window in windows)
+        return named if any(windows) else None
 
     @property
     def pad(self) -> int:

@@ -24,6 +24,7 @@ from stages.loading.interleaved import InterleavedOrder, InterleavedRows, interl
 from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
 from stages.loading.order import MAX_SORTED, EpochOrder
+from stages.loading.room import NeededRoom, room_of
 from stages.loading.shared_number import SharedNumber
 from stages.loading.split_reader import FileCheck, SplitReader, dense_segments
 from stages.loading.windowed import WindowOrder
@@ -136,6 +137,19 @@ class ShardDataset(Sequence[Batch]):
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
         self.reader.share_descriptors(datasets)
+
+    @property
+    def readers(self) -> tuple[SplitReader, ...]:
+        """Of all generations."""
+        return (self.reader,)
+
+    @property
+    def room(self) -> NeededRoom | None:
+        """What it needs of this machine's cache; None if it lies in a folder."""
+        if not any(reader.is_stored for reader in self.readers):
+            return None
+        mixed = self.is_interleaved
+        return room_of(self.readers, shuffle=self.shuffle, window=self.window, interleaved=mixed)
 
     def hold_shards(self, shards: int) -> None:
         """Map at most so many shards at a time."""

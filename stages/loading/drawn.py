@@ -48,20 +48,28 @@ class DrawnEpochs:
         self._rows = rows
         self._check = check
         self._stored = stored
-        self._mapped: LruCache[tuple[int, int], Columns] = LruCache(
-            affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER)
-        )
+        self._part, self._most = 0, MAX_OPEN_FOLDERS
+        self._mapped = kept_folders()
         self._checked: set[tuple[int, int]] = set()
 
     def read(self, epoch: int, shard: int, rows: NDArray[np.int64]) -> Columns:
         """Return the columns of some rows of a shard, each (N, ...)."""
-        return {
-            name: column[rows] for name, column in self._mapped.get((epoch, shard), self._map).items()
-        }
+        columns = self._mapped.get((self._part, epoch, shard), self._map)
+        return {name: column[rows] for name, column in columns.items()}
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer folders at a time."""
-        self._mapped.bound = max(1, affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER) // datasets)
+        bound = affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER) // datasets
+        self._mapped.bound = max(1, min(bound, self._most))
+
+    def hold_folders(self, folders: int) -> None:
+        """Map at most so many folders at a time, of whichever epochs."""
+        self._most = folders
+        self._mapped.bound = max(1, min(self._mapped.bound, folders))
+
+    def keep_in(self, mapped: "KeptFolders", part: int) -> None:
+        """Keep mapped folders among those of other parts, with which they share a bound."""
+        self._mapped, self._part = mapped, part
 
     def move(self, folder: Path) -> None:
         """Read another folder from now on, whose files nobody has checked."""
@@ -72,12 +80,22 @@ class DrawnEpochs:
         """Unmap all folders."""
         self._mapped.clear()
 
+    @property
+    def shard_bytes(self) -> list[int]:
+        """Bytes of each shard, in the epoch that has most of it."""
+        epochs = [
+            [sum(file.bytes for file in shard.files.values()) for shard in epoch]
+            for epoch in self._manifest.shards
+        ]
+        return [max(sizes) for sizes in zip(*epochs, strict=True)]
+
     def counts(self, epoch: int, shard: int) -> dict[str, int]:
         """Return what was counted apart of a shard in an epoch."""
         return self._manifest.shards[epoch][shard].counts
 
-    def _map(self, key: tuple[int, int]) -> Columns:
-        epoch, number = key
+    def _map(self, kept: tuple[int, int, int]) -> Columns:
+        _, epoch, number = kept
+        key = epoch, number
         shard = self._manifest.shards[epoch][number]
         first, hold = self._check and key not in self._checked, None
         if self._stored is not None:
@@ -97,6 +115,15 @@ class DrawnEpochs:
         column = self._manifest.columns[name]
         array = open_array(path, shape=(rows, *column.shape), dtype=column.dtype)
         return cast("NDArray[np.integer]", array)
+
+
+KeptFolders = LruCache[tuple[int, int, int], Columns]
+"""Mapped folders, by the part of a dataset, the epoch and the shard."""
+
+
+def kept_folders() -> KeptFolders:
+    """Return what keeps as many folders as a process may map."""
+    return LruCache(affordable(MAX_OPEN_FOLDERS, files=_FILES_OF_FOLDER))
 
 
 class DrawnColumns(dict[str, NDArray[np.integer]]):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from stages.loading.dataset import Batch, ShardDataset
+from stages.loading.split_reader import SplitReader
 
 _RUN = "run.json"
 
@@ -50,6 +51,11 @@ class EmptySplit(ShardDataset):
     def __len__(self) -> int:
         """No row."""
         return 0
+
+    @property
+    def readers(self) -> tuple[SplitReader, ...]:
+        """None: it has no rows."""
+        return ()
 
     def keep(self, columns: Collection[str]) -> None:
         """Return these columns alone from now on.

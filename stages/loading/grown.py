@@ -23,8 +23,9 @@ from stages.loading.dataset import Batch, ShardDataset, with_window
 from stages.loading.dataset import open_dataset as open_one
 from stages.loading.empty_split import EmptySplit, holds_out
 from stages.loading.interleaved import InterleavedRows, interleaved_rows
-from stages.loading.split_reader import FileCheck
-from stages.loading.stored import require_room, stored_bytes, stored_dataset
+from stages.loading.room import hold_to_cache
+from stages.loading.split_reader import FileCheck, SplitReader
+from stages.loading.stored import stored_dataset
 from stages.store.folders import entries
 from stages.store.generations import (
     generation_name,
@@ -60,6 +61,8 @@ class GrownDataset(ShardDataset):
     ) -> None:
         super().__init__(parts[0].reader, epoch=epoch, shuffle=shuffle, window=window)
         self.parts = tuple(parts)
+        for number, part in enumerate(parts):
+            part.reader.keep_in(parts[0].reader.kept, number)
         self._firsts = np.cumsum([0, *map(len, parts)])
         self.share_descriptors(1)
 
@@ -79,12 +82,17 @@ class GrownDataset(ShardDataset):
         return int(self._firsts[-1])
 
     def share_descriptors(self, datasets: int) -> None:
-        """Map so many times fewer files of all parts at a time."""
+        """Map so many times fewer files of all parts together at a time."""
         for part in self.parts:
-            part.share_descriptors(datasets * len(self.parts))
+            part.share_descriptors(datasets)
+
+    @property
+    def readers(self) -> tuple[SplitReader, ...]:
+        """Of all generations."""
+        return tuple(part.reader for part in self.parts)
 
     def hold_shards(self, shards: int) -> None:
-        """Map at most so many shards of each part at a time."""
+        """Map at most so many shards of all parts together at a time."""
         for part in self.parts:
             part.hold_shards(shards)
 
@@ -183,38 +191,37 @@ def open_dataset(  # noqa: PLR0913  # each names one thing that a trainer decide
     """
     place, url = path, str(path)
     if is_store_url(url):
-        place = _stored(url, split, window if shuffle else 1)
+        place = _stored(url)
     try:
         dataset = _opened(
             place, split=split, epoch=epoch, shuffle=shuffle, check=check, generations=generations
         )
+        if window is not None:
+            dataset = _windowed(dataset, window)
+        hold_to_cache([dataset])
+        _require_alike(dataset)
     except ShardmillError as error:
         if place is not path:  # people know no folder of the cache
             error.args = (str(error).replace(str(place), url), *error.args[1:])
         raise
-    if window is not None:
-        dataset = _windowed(dataset, window)
     if columns is not None:
         dataset.keep(columns)
     return dataset
 
 
-def _stored(url: str, split: str, window: int | None) -> Path:
+def _stored(url: str) -> Path:
     """Return the folder of a dataset in a store, in the node's cache.
 
     Raises:
-        ConfigError: the cache is too small, or no dataset is there.
+        ConfigError: no dataset is there.
     """
     parsed, cache = StoreUrl.parse(url, key="path"), node_cache()
     whole, _, name = parsed.prefix.rpartition("/")
     prefix, _, below = whole.rpartition("/")
     if below == _DATASETS:
         store = ObjectStore(StoreUrl(parsed.scheme, parsed.bucket, prefix))
-        folder = stored_dataset(store, name, below=below, cache=cache)
-    else:
-        folder = stored_dataset(ObjectStore(parsed), name or parsed.bucket, below="", cache=cache)
-    require_room(stored_bytes(folder, split), cache=cache, window=window, place=url)
-    return folder
+        return stored_dataset(store, name, below=below, cache=cache)
+    return stored_dataset(ObjectStore(parsed), name or parsed.bucket, below="", cache=cache)
 
 
 def _windowed(dataset: ShardDataset, window: int) -> ShardDataset:
@@ -272,11 +279,16 @@ def _opened(
     numbers = [*([0] if first else []), *later]
     _require_lineage(root or Path(path), dict(zip(numbers, parts, strict=True)))
     parts = [part for part in parts if len(part)] or parts[:1]
-    for part in parts[1:]:
-        refuse_to_blend(parts[0], part)
     dataset = GrownDataset(parts, shuffle=shuffle)
     dataset.set_epoch(epoch)
     return dataset
+
+
+def _require_alike(dataset: ShardDataset) -> None:
+    """Refuse generations whose rows are no rows of one dataset; reads the first row of each."""
+    if isinstance(dataset, GrownDataset):
+        for part in dataset.parts[1:]:
+            refuse_to_blend(dataset.parts[0], part)
 
 
 def _require_lineage(root: Path, parts: Mapping[int, ShardDataset]) -> None:

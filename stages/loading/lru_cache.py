@@ -45,14 +45,18 @@ class LruCache(Generic[_Key, _Value]):
         """Return a value, made if it is not kept."""
         value = self._values.pop(key, None)
         if value is None:
+            self._keep(self.bound - 1)  # before another is made: what both take may not be there
             value = make(key)
         self._values[key] = value  # a dict keeps the order in which keys were set
-        while len(self._values) > self.bound:
+        self._keep(self.bound)
+        return value
+
+    def _keep(self, most: int) -> None:
+        while len(self._values) > most:
             try:
                 self._values.pop(next(iter(self._values)), None)
             except (RuntimeError, StopIteration):  # another thread changed it in between
                 continue
-        return value
 
 
 RESERVED = 128

@@ -86,6 +86,22 @@ class ResumableBatches(Sequence[Batch], ABC):
         """Go to the position of a state, which may be of another batch size or number of ranks."""
 
 
+def refuse_other_window(state: Mapping[str, int | str], window: int | str | None) -> None:
+    """Refuse a state of rows whose shards were read in other groups, and so in another order.
+
+    Raises:
+        ConfigError: names both windows.
+    """
+    was = state.get("window")
+    if was != window:
+        said = "names no window" if was is None else f"is of window = {was}"
+        here = "these rows have none" if window is None else f"these rows are of window = {window}"
+        raise ConfigError(
+            f"state: it {said}, and {here}; open the dataset with the window that the state was saved"
+            " with, or begin without the state"
+        )
+
+
 def read_field(state: Mapping[str, int | str], name: str) -> int | str:
     """Return a field of a state.
 

@@ -276,9 +276,9 @@ class Sequence(ResumableBatches):
 
     def _refuse_other(self, number: int, state: Mapping[str, int | str], *, through: bool) -> None:
         """Refuse a state of which a stage was of other rows, or lasted otherwise and is through."""
-        stage, rows = self._stages[number], read_field(state, f"rows_{number}")
+        stage, rows = self._stages[number], str(read_field(state, f"rows_{number}"))
         lasts = read_field(state, f"lasts_{number}")
-        if rows != stage.said:
+        if not stage.is_said(rows):
             raise ConfigError(
                 f"state: its stage {number} has {rows}, but {stage.name!r} has {stage.said}; stages that"
                 " were begun must be as they were when the state was saved. If the run has grown since,"
@@ -322,19 +322,22 @@ def open_sequence(
     rank: int = 0,
     world_size: int = 1,
     last: Last = "drop",
+    window: int | None = None,
 ) -> Sequence:
     """Open datasets of a run as stages of one epoch each; `Sequence` takes stages of any length.
 
     Args:
-        folder: of the run.
+        folder: of the run, or its URL in a store.
         datasets: their names, in the order of the stages.
         batch_size: rows of a batch of each rank, or one number for each stage.
         rank: this process among those that train together.
         world_size: how many they are.
         last: what becomes of the rows at the end of a stage that do not fill a step.
+        window: of each dataset, as of `open_dataset`. The cache must hold each stage by itself, because
+            files of a stage that is through give way to those of the next one.
 
     Raises:
-        ConfigError: no such dataset, or stages that do not go together.
+        ConfigError: no such dataset, a cache that is too small, or stages that do not go together.
         FormatError: a dataset is not whole, or was changed.
     """
     if isinstance(datasets, str):
@@ -344,7 +347,8 @@ def open_sequence(
         raise ConfigError(
             f"batch_size = {sizes}: {len(datasets)} stages need one number, or as many as they are"
         )
-    opened = [open_dataset(Path(folder) / "datasets" / name) for name in datasets]
+    place = str(folder).rstrip("/") + "/datasets"
+    opened = [open_dataset(f"{place}/{name}", window=window) for name in datasets]
     stages = [Stage(rows, size) for rows, size in zip(opened, sizes, strict=True)]
     return Sequence(stages, rank=rank, world_size=world_size, last=last)
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.loading.arguments import one_of
-from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
+from stages.loading.drawn import DrawnEpochs, KeptFolders, check_digests, check_sizes, kept_folders
 from stages.loading.lru_cache import LruCache, affordable
 from stages.loading.mapped import (
     SPLITTING,
@@ -41,6 +41,7 @@ from stages.objectives.whole_shard import WholeShard
 from stages.seeding import shard_field
 from stages.store.drawn import DrawnManifest
 from stages.store.manifest import Manifest, Shard
+from stages.stores.cache import NodeCache
 from stages.stores.mounts import files_at, stored_at
 from stages.stores.pins import Hold
 
@@ -125,9 +126,12 @@ class SplitReader:
             self._drawn = DrawnEpochs(
                 self.folder, drawn, rows=of_shards, check=check == "xxh3", stored=self._stored
             )
-        self._mapped: LruCache[int, MappedShard] = LruCache(
+        self._part = 0
+        self._mapped: LruCache[tuple[int, int], MappedShard] = LruCache(
             affordable(MAX_OPEN_SHARDS, files=_FILES_OF_SHARD)
         )
+        self._folders = kept_folders()
+        self.keep_in(self.kept, 0)
         self._checked: set[int] = set()
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -208,17 +212,62 @@ class SplitReader:
 
     def mapped(self, number: int) -> MappedShard:
         """Return a shard's arrays, mapping it if need be and unmapping the one least recently used."""
-        return self._mapped.get(number, self._newly_mapped)
+        return self._mapped.get((self._part, number), self._newly_mapped)
 
     @property
     def is_stored(self) -> bool:
         """Whether the split lies in a store, from which files come when they are asked for."""
         return self._stored is not None
 
+    @property
+    def cache(self) -> NodeCache | None:
+        """Of this machine, if the split lies in a store."""
+        return None if self._stored is None else self._stored.cache
+
+    @property
+    def place(self) -> str:
+        """The folder of the dataset, or its URL, for messages."""
+        if self._stored is None:
+            return str(self.folder.parent)
+        within = self.folder.parent.relative_to(self._stored.root).as_posix()
+        return f"{self._stored.store.place}/{within}".removesuffix("/.")
+
+    @property
+    def shard_bytes(self) -> list[int]:
+        """Bytes of each shard: of its rows, and of the epoch on disk that has most of it."""
+        drawn = [0] * len(self.manifest.shards) if self._drawn is None else self._drawn.shard_bytes
+        rows = (sum(file.bytes for file in row_files(one).values()) for one in self.manifest.shards)
+        return [sum(sizes) for sizes in zip(rows, drawn, strict=True)]
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the tables beside the manifest."""
+        return sum(file.bytes for file in self.manifest.tables.values())
+
     def hold_shards(self, shards: int) -> None:
-        """Map at most so many shards at a time."""
+        """Map at most so many shards at a time, and folders of epochs on disk."""
         self._most_shards = shards
         self._mapped.bound = max(1, min(self._mapped.bound, shards))
+        if self._drawn is not None:
+            self._drawn.hold_folders(shards)
+
+    @property
+    def kept(self) -> tuple[LruCache[tuple[int, int], MappedShard], KeptFolders]:
+        """What is mapped: shards, and folders of epochs on disk."""
+        return self._mapped, self._folders
+
+    def keep_in(
+        self, kept: tuple[LruCache[tuple[int, int], MappedShard], KeptFolders], part: int
+    ) -> None:
+        """Keep what is mapped among that of other readers, so that one bound holds for all.
+
+        Args:
+            kept: of another reader.
+            part: the number of this one among them.
+        """
+        self._part, (self._mapped, self._folders) = part, kept
+        if self._drawn is not None:
+            self._drawn.keep_in(self._folders, part)
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
@@ -238,7 +287,8 @@ class SplitReader:
         field, unigram = shard_field(self.manifest.split, number), self.mapped(number).unigram
         return replace(stored, shard=field, unigram=unigram)
 
-    def _newly_mapped(self, number: int) -> MappedShard:
+    def _newly_mapped(self, key: tuple[int, int]) -> MappedShard:
+        _, number = key
         shard = self.manifest.shards[number]
         first = number not in self._checked
         hold = self._brought(shard, first=first)

@@ -110,7 +110,15 @@ class StageSteps:
     @property
     def said(self) -> str:
         """What rows they are, for people and states."""
+        return self._said(self.rows.window)
+
+    def is_said(self, rows: str) -> bool:
+        """Say whether a state names these rows; states of earlier versions name no window."""
+        return rows in (self.said, self._said(None))
+
+    def _said(self, window: int | str | None) -> str:
         order = "shuffled" if self.rows.shuffle else "as stored"
+        order += "" if window is None else f", window = {window}"
         named = self.rows.fingerprint[:_NAMED]
         return f"{len(self.rows):,} rows of {named}, {order}, from epoch {self._begins}"
 

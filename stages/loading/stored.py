@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stages.errors import ConfigError
-from stages.loading.mapped import row_files
 from stages.store.digests import FileDigest
 from stages.store.drawn import DRAWN_NAME
-from stages.store.folders import entries
 from stages.store.generations import GENERATIONS, generation_name
-from stages.store.manifest import MANIFEST_NAME, read_manifest
+from stages.store.manifest import MANIFEST_NAME
 from stages.stores.cache import NodeCache
 from stages.stores.mounts import StoredFiles, mount
 from stages.stores.store import Store
@@ -90,51 +88,6 @@ def stored_dataset(store: Store, name: str, *, below: str, cache: NodeCache) -> 
     tree = root if below else root / name
     mount(tree, MountedDataset(tree, store, cache))
     return root / below / name if below else tree
-
-
-def stored_bytes(folder: Path, split: str) -> list[int]:
-    """Return the bytes of the rows of each shard of a split, those of later generations too.
-
-    Args:
-        folder: of the dataset, in the cache.
-        split: its name.
-    """
-    whole = folder.parent.parent
-    later = (one / _DATASETS / folder.name for one in entries(whole / GENERATIONS))
-    places = [folder, *later]
-    return [
-        sum(one.bytes for one in row_files(shard).values())
-        for place in places
-        if (place / split / MANIFEST_NAME).exists()
-        for shard in read_manifest(place / split).shards
-    ]
-
-
-def require_room(sizes: list[int], *, cache: NodeCache, window: int | None, place: str) -> None:
-    """Refuse a dataset that the cache cannot hold as its order needs it.
-
-    Args:
-        sizes: bytes of each shard.
-        cache: of this machine.
-        window: shards of a group; None for the order of the whole epoch.
-        place: the URL, for messages.
-
-    Raises:
-        ConfigError: with the least size, and the window that fits.
-    """
-    largest = max(sizes, default=0)
-    needed = sum(sizes) if window is None else min(sum(sizes), 2 * window * largest)
-    if needed <= cache.size:
-        return
-    fits = cache.size // (2 * largest)
-    way = f"give it {needed:,} (SHARDMILL_CACHE_BYTES), or open the dataset with window = {fits}"
-    if not fits:
-        way = f"give it at least {2 * largest:,} (SHARDMILL_CACHE_BYTES), for window = 1"
-    wanted = "its order mixes rows of all shards" if window is None else f"window = {window}"
-    raise ConfigError(
-        f"{place}: {wanted}, which needs {needed:,} bytes of cache, and {cache.folder} has"
-        f" {cache.size:,}: {way}"
-    )
 
 
 def _manifests(store: Store, dataset: str) -> Iterator[tuple[str, bytes]]:

@@ -135,12 +135,12 @@ def test_rows_that_are_missing_before_others_are_not_passed_over(grown: Path, ge
         away.rename(manifest)
 
 
-def test_files_are_mapped_as_many_times_fewer_as_there_are_parts(grown: Path) -> None:
+def test_all_parts_together_map_as_many_files_as_one_dataset(grown: Path) -> None:
     rows = shardmill.open_dataset(grown / "run/datasets/mlm")
     assert isinstance(rows, GrownDataset)
     Blend([rows, rows], [1, 1])
-    bounds = [part.reader._mapped.bound for part in rows.parts]  # noqa: SLF001
-    assert bounds == [MAX_OPEN_SHARDS // 6] * 3
+    kept = {id(part.reader.kept[0]): part.reader.kept[0].bound for part in rows.parts}
+    assert list(kept.values()) == [MAX_OPEN_SHARDS // 2]
 
 
 def test_plan_says_what_is_new(grown: Path, copied: Path) -> None:

@@ -206,6 +206,7 @@ class Made:
     """Rows of no dataset, as many as a test wants."""
 
     fingerprint, pad, epoch, shuffle, sorted_by_draws = "few", PAD, 0, True, False
+    window = None
 
     def __init__(self, rows: int) -> None:
         self.rows = rows

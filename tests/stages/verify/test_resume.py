@@ -40,6 +40,7 @@ class Numbers:
     epoch = 0
     shuffle = False
     sorted_by_draws = False
+    window = None
 
     def __init__(self, shift: int = 0) -> None:
         self.shift = shift

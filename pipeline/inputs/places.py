@@ -84,8 +84,10 @@ def check_url(url: str, *, key: str) -> None:
     if "::" in url:
         raise ConfigError(f"{key}: URLs joined by `::` are not supported; give one plain URL")
     parts = urlsplit(url)
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/..."
-    if "@" in parts.netloc:
+    port = parts.netloc.rpartition("@")[2].partition(":")[2]
+    cut = bool(port) and not port.isdecimal() and "@" in url  # a password with a slash
+    shown = f"{parts.scheme}://{'' if cut else parts.netloc.rpartition('@')[2] + '/'}..."
+    if "@" in parts.netloc or cut:
         raise ConfigError(
             f"{key}: {shown} names a user or password; leave it out and set the credentials in the"
             " environment, where its driver looks for them"

@@ -101,6 +101,7 @@ def test_a_url_that_cannot_be_read_is_refused_with_the_way_out(
     "url",
     [
         "s3://AKIA:hunter2@bucket/*.jsonl",
+        "s3://AKIA:hunt/hunter2@bucket/*.jsonl",
         "ftp://hunter2@host/a.jsonl",
         "https://host/a.jsonl?signature=hunter2",
         "https://host/a.jsonl#hunter2",

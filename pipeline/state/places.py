@@ -25,6 +25,8 @@ from stages.stores.folder import FolderStore
 from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl, is_store_url
 
+_RANGE = 16 << 20
+"""Bytes of an object that are compared at once."""
 WRITTEN = "written"
 """Folder, in the cache, of what is put at a URL when it is whole."""
 
@@ -168,7 +170,9 @@ def writing(place: Path, *, key: str, markers: Sequence[str] = ()) -> Iterator[P
     files = _in_order(local, markers)
     there = _already_put(store, files, key)
     for name, path in files.items():
-        if name not in there:
+        if name in there:
+            _require_same(store, name, path, key)
+        else:
             store.put(name, path)
     shutil.rmtree(local.parent)
 
@@ -193,8 +197,26 @@ def _already_put(store: ObjectStore, files: Mapping[str, Path], key: str) -> set
     sizes = {name: path.stat().st_size for name, path in list(files.items())[:-1]}
     for one in found:
         if sizes.get(one.key) != one.size:
-            raise ConfigError(
-                f"{key} {store.place}: holds {one.key!r} already; name a prefix below which there is"
-                " nothing, or remove what is there"
-            )
+            raise _filled(store, one.key, key)
     return {one.key for one in found}
+
+
+def _require_same(store: ObjectStore, name: str, path: Path, key: str) -> None:
+    """Hold what an earlier call put to the file that this one has: it may be of another run.
+
+    Raises:
+        ConfigError: it has other bytes.
+    """
+    with path.open("rb") as file:
+        for begin in range(0, path.stat().st_size, _RANGE):
+            own = file.read(_RANGE)
+            found = store.get(name, begin, begin + len(own))
+            if found is None or found.data != own:
+                raise _filled(store, name, key)
+
+
+def _filled(store: ObjectStore, name: str, key: str) -> ConfigError:
+    return ConfigError(
+        f"{key} {store.place}: holds {name!r} already; name a prefix below which there is nothing, or"
+        " remove what is there"
+    )

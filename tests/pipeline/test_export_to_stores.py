@@ -103,6 +103,19 @@ def test_what_no_cut_export_put_is_refused(
     assert keys == []
 
 
+def test_a_file_of_the_same_size_and_other_bytes_is_refused(place: ObjectStore, tmp_path: Path) -> None:
+    run = build_both(tmp_path / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        keep_puts(patch, cut_at=1)
+        with pytest.raises(Stopped):
+            dataset.export(run, "tiny", "mds", place.place)
+    ((key, data),) = objects(place).items()
+    (tmp_path / "other").write_bytes(data[::-1])
+    place.put(key, tmp_path / "other")
+    with pytest.raises(ConfigError, match=f"holds '{key}' already"):
+        dataset.export(run, "tiny", "mds", place.place)
+
+
 def test_a_cut_export_of_something_else_is_refused(place: ObjectStore, tmp_path: Path) -> None:
     run = build_both(tmp_path / "run")
     with pytest.MonkeyPatch.context() as patch:

@@ -20,7 +20,7 @@ from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.verdicts import word_of
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
-from pipeline.state.lease import is_held
+from pipeline.state.lease import is_in_use
 from pipeline.state.stored_run import stored_run_at
 from pipeline.steps.run_folder import RunFolder
 
@@ -106,7 +106,7 @@ def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
 def _is_at_work(folder: Path, pid: object) -> bool:
     """Say whether the process of a run lives; of a run in a store, whether it may."""
     stored = stored_run_at(folder)
-    return Path(f"/proc/{pid}").exists() if stored is None else is_held(stored.store)
+    return Path(f"/proc/{pid}").exists() if stored is None else is_in_use(stored.store)
 
 
 def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:

@@ -193,7 +193,7 @@ def require_epoch(store: Store, epoch: int) -> None:
             raise in_use(store, lease)
 
 
-def is_held(store: Store) -> bool:
+def is_in_use(store: Store) -> bool:
     """Say whether somebody holds a run, as far as the lease and this machine tell without a wait."""
     found = store.get(LEASE)
     if found is None or not found.data:

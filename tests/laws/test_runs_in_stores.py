@@ -156,11 +156,11 @@ def test_a_killed_run_is_gone_on_with(
     monkeypatch.setattr(lease, "PERIOD", 1.0)
     for killed_at in (4, 9):
         _kill_at(store, killed_at)
-        assert not lease.is_held(store)
+        assert not lease.is_in_use(store)
     content = json.loads(store.get(lease.LEASE).data)  # type: ignore[union-attr]  # as it was left
     lease_tag = store.get(lease.LEASE).tag  # type: ignore[union-attr]
     store.replace(lease.LEASE, json.dumps({**content, "host": "elsewhere"}).encode(), lease_tag)
-    assert lease.is_held(store), "nobody here can tell"
+    assert lease.is_in_use(store), "nobody here can tell"
     assert api.run(RUN, url_of(store), workers=0)["passed"]
     require_same(artifacts_of_store(store), in_folder)
 

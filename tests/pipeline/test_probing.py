@@ -4,13 +4,14 @@ The store here lies in memory, and fails in one way.
 """
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 
 from pipeline.state.probing import probe
 from stages.errors import ConfigError, NoRightError, Stopped
-from stages.stores.store import FoundObject, Listed, Store
+from stages.stores.store import FoundObject, Listed
+from tests.material.memory_store import MemoryStore
 
 RIGHTS = {
     "no write": "write objects",
@@ -33,73 +34,55 @@ LACKS = {
 """By what a server does, what is said of it."""
 
 
-class MemoryStore:
-    """Objects in memory.
+@dataclass(eq=False)
+class FaultyStore(MemoryStore):
+    """Objects in memory, in a store that fails in one way."""
 
-    Args:
-        fault: what the store or its user does not do; of the two tables above.
-    """
+    fault: str = ""
+    """What the store or its user does not do; of the two tables above."""
 
-    place = "s3://bucket/run"
-
-    def __init__(self, fault: str = "") -> None:
-        self.fault = fault
-        self.objects: dict[str, FoundObject] = {}
-        self.writes = 0
-
-    def at(self, key: str) -> Store:
-        """Return the store below a key: nobody asks for it."""
-        raise NotImplementedError(key)
-
-    def put(self, key: str, file: Path) -> str:
-        """Write a file: nobody asks for it."""
-        raise NotImplementedError(key, file)
+    @property
+    def writes(self) -> int:
+        """Objects that were written so far."""
+        return sum(verb == "write" for verb, _ in self.asked)
 
     def get(self, key: str, begin: int = 0, end: int | None = None) -> FoundObject | None:
         """Return an object."""
         self._allow("no read")
-        found = self.objects.get(key)
-        if found is not None and self.fault == "gives old bytes":
-            return FoundObject(b"1", found.tag)
-        return None if found is None else FoundObject(found.data[begin:end], found.tag)
+        found = super().get(key, begin, end)
+        if found is None or self.fault != "gives old bytes":
+            return found
+        return FoundObject(b"1", found.tag)
 
     def put_new(self, key: str, data: bytes) -> str | None:
         """Write an object; what is in the way is read."""
         self._allow("no write")
-        if key in self.objects and self.fault != "all create":
+        if key in self.objects:
             self._allow("no read")
-            return None
-        tag = self._write(key, data)
+        tag = self.write(key, data) if self.fault == "all create" else super().put_new(key, data)
         return None if self.fault == "none create" else tag
 
     def replace(self, key: str, data: bytes, tag: str) -> str | None:
         """Write over an object."""
         self._allow("no replace")
-        is_same = self.objects[key].tag == tag and self.fault != "none replace"
-        return self._write(key, data) if is_same or self.fault == "all replace" else None
+        if self.fault == "all replace":
+            return self.write(key, data)
+        return None if self.fault == "none replace" else super().replace(key, data, tag)
 
     def list(self, prefix: str) -> Iterator[Listed]:
         """Yield objects."""
         self._allow("no list")
         if self.fault == "away":
             raise Stopped(f"{self.place}: no answer")
-        for key, found in sorted(self.objects.items()):
-            if key.startswith(f"{prefix}/") and self.fault != "lists none":
-                yield Listed(key, len(found.data), found.tag)
+        yield from () if self.fault == "lists none" else super().list(prefix)
 
     def delete(self, keys: Collection[str]) -> None:
         """Remove objects."""
         self._allow("no delete")
-        for key in keys:
-            if key in self.objects:
-                self._allow("retained")
-            if self.fault != "deletes none":
-                self.objects.pop(key, None)
-
-    def _write(self, key: str, data: bytes) -> str:
-        self.writes += 1
-        self.objects[key] = FoundObject(data, str(self.writes))
-        return str(self.writes)
+        if not self.objects.keys().isdisjoint(keys):
+            self._allow("retained")
+        if self.fault != "deletes none":
+            super().delete(keys)
 
     def _allow(self, fault: str) -> None:
         if self.fault == fault:
@@ -108,12 +91,12 @@ class MemoryStore:
 
 @pytest.mark.parametrize("fault", RIGHTS)
 def test_the_right_that_is_missing_is_named_and_what_the_server_said(fault: str) -> None:
-    store = MemoryStore(fault)
+    store = FaultyStore(fault=fault)
     with pytest.raises(NoRightError) as found:
         probe(store)
     said = str(found.value)
     assert said.startswith(
-        f"s3://bucket/run: a run needs the right to {RIGHTS[fault]}, and has it not: s3://bucket/run:"
+        f"s3://memory/run: a run needs the right to {RIGHTS[fault]}, and has it not: s3://memory/run:"
         " the server said 403 AccessDenied"
     )
     left = [f"; the object {key} may be left there" for key in store.objects]
@@ -122,7 +105,7 @@ def test_the_right_that_is_missing_is_named_and_what_the_server_said(fault: str)
 
 
 def test_who_may_delete_nothing_has_written_nothing() -> None:
-    store = MemoryStore("no delete")
+    store = FaultyStore(fault="no delete")
     with pytest.raises(NoRightError):
         probe(store)
     assert store.writes == 0
@@ -130,10 +113,10 @@ def test_who_may_delete_nothing_has_written_nothing() -> None:
 
 @pytest.mark.parametrize("fault", LACKS)
 def test_what_a_server_does_not_keep_is_named_and_nothing_is_left(fault: str) -> None:
-    store = MemoryStore(fault)
+    store = FaultyStore(fault=fault)
     with pytest.raises(ConfigError) as found:
         probe(store)
-    said = f"s3://bucket/run: the store cannot hold a run: it {LACKS[fault]}; use one that"
+    said = f"s3://memory/run: the store cannot hold a run: it {LACKS[fault]}; use one that"
     assert str(found.value).startswith(said)
     assert not isinstance(found.value, NoRightError)
     assert store.writes > 0
@@ -142,11 +125,11 @@ def test_what_a_server_does_not_keep_is_named_and_nothing_is_left(fault: str) ->
 
 def test_a_server_without_an_answer_is_not_said_to_lack_something() -> None:
     with pytest.raises(Stopped, match="no answer"):
-        probe(MemoryStore("away"))
+        probe(FaultyStore(fault="away"))
 
 
 def test_a_store_that_does_all_passes_and_nothing_is_left() -> None:
-    store = MemoryStore()
+    store = FaultyStore()
     probe(store)
     assert store.writes == 2
     assert store.objects == {}

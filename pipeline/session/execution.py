@@ -122,7 +122,7 @@ class Execution:
 
     def step_commit(self, step: StepPlan) -> Commit | None:
         """Return the commit of a whole step."""
-        return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
+        return self.commits.get(step.name, STEP_COMMIT, step.fingerprint, trusting=self.trusting)
 
     def finish(
         self,

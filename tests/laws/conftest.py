@@ -15,6 +15,7 @@ from stages.verify import drawn
 from tests.laws.stored_tiny_run import RUN
 from tests.laws.tiny_run import write_tiny_corpus
 from tests.made_once import MadeOnce
+from tests.material.run_places import FolderRun, RunPlace, StoredRunPlace
 from tests.material.store_server import BUCKET, StoreServer
 from tests.material.stored_runs import artifacts_of_folder
 
@@ -81,3 +82,14 @@ def store(
     monkeypatch.setenv("SHARDMILL_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(corpus)
     return ObjectStore(StoreUrl("s3", BUCKET, f"{uuid.uuid4().hex}/tiny"))
+
+
+@pytest.fixture(params=["folder", "store"])
+def place(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: Path
+) -> RunPlace:
+    """An empty place for a run: a folder, then a store. The corpus lies in the current folder."""
+    if request.param == "store":
+        return StoredRunPlace(request.getfixturevalue("store"), tmp_path / "own")
+    monkeypatch.chdir(corpus)
+    return FolderRun(tmp_path / "run")

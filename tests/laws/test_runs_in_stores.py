@@ -7,12 +7,8 @@ import json
 import os
 import pickle
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,6 @@ import pytest
 
 import shardmill
 from pipeline.commands import api
-from pipeline.report.report import RunReport
 from pipeline.run_file.deduplication import Dedup
 from pipeline.session import scanning
 from pipeline.state import lease, tree
@@ -30,13 +25,12 @@ from pipeline.state.log import LogState
 from pipeline.state.stored_commits import mirror
 from pipeline.state.worker_place import TreePlace
 from pipeline.steps.dedup import method
-from stages.errors import ConfigError, DataError, Stopped, VerificationError
+from stages.errors import DataError, Stopped
 from stages.stores import ranges
 from stages.stores.cache import NodeCache, node_cache
 from stages.stores.mounts import StoredFiles
 from stages.stores.objects import ObjectStore
 from stages.stores.ranges import ArrayRows
-from tests.campaign import some_of
 from tests.laws.stored_tiny_run import RUN, require_same, url_of
 from tests.laws.tiny_run import write_tiny_corpus
 from tests.material.fault_proxy import FaultProxy, Refusals
@@ -149,66 +143,6 @@ def test_workers_put_what_they_make_themselves_and_find_what_others_made(
     assert api.verify(url_of(store), workers=0)["passed"]
 
 
-def test_a_killed_run_is_gone_on_with(
-    store: ObjectStore, in_folder: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api.run(RUN, url_of(store), workers=0, until="scan")  # so the probe is no part of what is killed
-    monkeypatch.setattr(lease, "PERIOD", 1.0)
-    for killed_at in (4, 9):
-        _kill_at(store, killed_at)
-        assert not lease.is_in_use(store)
-    content = json.loads(store.get(lease.LEASE).data)  # type: ignore[union-attr]  # as it was left
-    lease_tag = store.get(lease.LEASE).tag  # type: ignore[union-attr]
-    store.replace(lease.LEASE, json.dumps({**content, "host": "elsewhere"}).encode(), lease_tag)
-    assert lease.is_in_use(store), "nobody here can tell"
-    assert api.run(RUN, url_of(store), workers=0)["passed"]
-    require_same(artifacts_of_store(store), in_folder)
-
-
-def test_an_object_that_went_or_changed_is_named_and_made_anew(
-    store: ObjectStore, in_folder: dict[str, str], tmp_path: Path
-) -> None:
-    api.run(RUN, url_of(store), workers=0)
-    gone = "datasets/mlm/train/epoch-0000/00000/input_ids.npy"
-    changed = "datasets/mlm/train/epoch-0000/00001/input_ids.npy"
-    store.delete([gone])
-    (tmp_path / "other").write_bytes(b"other")
-    store.put(changed, tmp_path / "other")
-    run, verify = partial(api.run, RUN, workers=0), partial(api.verify, workers=0)
-    for ask in (run, verify):
-        with pytest.raises((DataError, VerificationError)) as said:
-            _require_passed(ask(url_of(store)))
-        assert gone in str(said.value)
-        assert changed in str(said.value)
-    assert api.run(RUN, url_of(store), workers=0, replace=True)["passed"]
-    require_same(artifacts_of_store(store), in_folder)
-
-
-@pytest.mark.parametrize("turn", some_of(range(3), 1))
-def test_every_object_that_went_or_changed_is_named_whatever_it_is(
-    turn: int, store: ObjectStore, in_folder: dict[str, str], tmp_path: Path
-) -> None:
-    api.run(RUN, url_of(store), workers=0)
-    keys = sorted(in_folder.keys() - {"run.json"})
-    for number, key in enumerate(keys):
-        found = store.get(key)
-        assert found is not None
-        half = len(found.data) // 2
-        flipped = found.data[:half] + bytes([found.data[half] ^ 1]) + found.data[half + 1 :]
-        other = (None, flipped, found.data[:half])[(number + turn) % 3]
-        if other is None:
-            store.delete([key])
-        else:
-            (tmp_path / "other").write_bytes(other)
-            store.put(key, tmp_path / "other")
-    report = api.verify(url_of(store), workers=0)
-    assert not report["passed"]
-    named = {found["file"] for found in report["audit"]["findings"]}
-    assert sorted(set(keys) - named) == []
-    assert api.run(RUN, url_of(store), workers=0, replace=True)["passed"]
-    require_same(artifacts_of_store(store), in_folder)
-
-
 def test_verify_on_another_machine_names_what_is_gone(
     store: ObjectStore, in_folder: dict[str, str]
 ) -> None:
@@ -264,19 +198,6 @@ def test_a_renewal_whose_answer_was_lost_is_its_own(
     own.give_back()
 
 
-def test_a_run_that_is_held_is_not_taken(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "PERIOD", 1.0)
-    api.run(RUN, url_of(store), workers=0, until="scan")
-    other = lease.Lease(store, "other", "elsewhere", 7, period=1.0)
-    other.take(least=9, tell=print)
-    try:
-        with pytest.raises(Stopped, match="in use by process 7 of elsewhere"):
-            api.run(RUN, url_of(store), workers=0)
-    finally:
-        other.give_back()
-    assert api.run(RUN, url_of(store), workers=0)["passed"]
-
-
 def test_new_files_are_a_later_generation(
     store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,36 +220,6 @@ def test_new_files_are_a_later_generation(
         assert np.array_equal(rows.batch(range(len(rows)))[name], column), name
 
 
-def test_a_place_that_holds_something_else_is_refused(store: ObjectStore, tmp_path: Path) -> None:
-    (tmp_path / "note").write_bytes(b"mine")
-    store.put("note.txt", tmp_path / "note")
-    with pytest.raises(ConfigError, match=r"holds 'note.txt', but no run"):
-        api.run(RUN, url_of(store), workers=0)
-    assert [one.key for one in store.list("")] == ["note.txt"]
-
-
 def _client(store: ObjectStore) -> Any:
     """Return the client of the store, for names that no key may have."""
     return store._asked.client  # type: ignore[union-attr]  # noqa: SLF001
-
-
-def _require_passed(report: RunReport) -> None:
-    if not report["passed"]:
-        raise VerificationError(str(report["audit"]))
-
-
-def _kill_at(store: ObjectStore, number: int) -> None:
-    """Kill a run once its log has so many objects."""
-    code = (
-        "from tests.laws.stored_tiny_run import RUN; from pipeline.commands import api;"
-        " from pipeline.state import lease; lease.PERIOD = 1.0;"
-        f" api.run(RUN, {store.place!r}, workers=0)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code])
-    end = time.monotonic() + 60
-    while len([one for one in store.list("log") if "state" not in one.key]) < number:
-        assert process.poll() is None, "it ended before it was killed"
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()

@@ -1,5 +1,7 @@
 """What the lease of a run in a store promises: one holder, who is named, and who need not be asked."""
 
+import os
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pipeline.state import lease as leases
-from pipeline.state.lease import LEASE, Lease, LeaseObject, require_epoch
+from pipeline.state.lease import LEASE, Lease, LeaseObject, is_in_use, require_epoch
 from stages.config import canonical_json
 from stages.errors import Stopped
 from tests.material.memory_store import MemoryStore
@@ -215,3 +217,16 @@ def test_a_worker_puts_nothing_once_a_higher_epoch_has_the_lease() -> None:
     with pytest.raises(Stopped) as error:
         require_epoch(store, 3)
     assert str(error.value) == BUSY
+
+
+def test_a_run_is_in_use_unless_its_process_is_known_to_be_gone() -> None:
+    store = MemoryStore()
+    assert not is_in_use(store)
+    held_by_other(store)
+    assert is_in_use(store), "nobody here can tell"
+    held_by_other(store, host=socket.gethostname(), pid=os.getpid())
+    assert is_in_use(store)
+    held_by_other(store, host=socket.gethostname(), pid=1 << 30)
+    assert not is_in_use(store)
+    given_back(store)
+    assert not is_in_use(store)

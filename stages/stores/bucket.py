@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from stages.errors import ConfigError, ShardmillError, Stopped
-from stages.stores.credentials import boto3_credentials
+from stages.stores.credentials import profile_credentials
 from stages.stores.faults import NO_BUCKET, Answer, explained, waiting_for
 from stages.stores.outages import tell_outage
 from stages.stores.store import FoundObject, Listed
@@ -328,7 +328,7 @@ def client_of(url: StoreUrl, endpoint: Endpoint) -> "Client":
     """Make a client; the credentials are those that this process finds in its environment.
 
     Raises:
-        ConfigError: the extra is not installed, or credentials are where only boto3 reads them.
+        ConfigError: the extra is not installed, or the credentials of a profile cannot be read.
     """
     if endpoint.url and not _ENDPOINT.fullmatch(endpoint.url):
         raise ConfigError(
@@ -376,7 +376,7 @@ def _client(url: StoreUrl, endpoint: Endpoint) -> "Client":
         config=options,
         client_options=client,
         retry_config=_RETRIES,
-        credential_provider=boto3_credentials(url),
+        credential_provider=profile_credentials(url),
     )
 
 

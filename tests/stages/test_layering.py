@@ -89,6 +89,7 @@ IMPURE_ALLOWED = {
     ("loading/shared_number.py", "multiprocessing"): "memory by which running workers learn of an epoch",
     ("stores/bucket.py", "datetime"): "the client's waits are spans of time",
     ("stores/bucket.py", "time"): "waits between two attempts of a request",
+    ("stores/credentials.py", "datetime"): "the client asks again in some minutes",
     ("stores/outages.py", "time"): "not every request that waits says so",
     ("stores/objects.py", "subprocess"): "a forked process asks a helper that was begun anew",
     ("stores/objects.py", "threading"): "threads share that helper",

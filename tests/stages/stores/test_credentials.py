@@ -11,7 +11,7 @@ import pytest
 
 from stages.errors import ConfigError, Stopped
 from stages.stores import bucket
-from stages.stores.credentials import boto3_credentials, is_of_credentials
+from stages.stores.credentials import is_of_credentials, profile_credentials
 from stages.stores.faults import Answer, explained
 from stages.stores.objects import ObjectStore
 from stages.stores.url import StoreUrl
@@ -36,7 +36,7 @@ def test_without_any_credentials_it_is_told_what_may_be_set(monkeypatch: pytest.
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", NOBODY)
     with pytest.raises(ConfigError, match=r"^s3://bucket/run/a: no credentials found: ") as found:
         ObjectStore(URL).get("a")
-    for part in ("Connection refused", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "boto3", "a role"):
+    for part in ("Connection refused", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "a role"):
         assert part in str(found.value)
 
 
@@ -112,8 +112,8 @@ def test_a_default_profile_that_leads_to_credentials_is_for_boto3(
     home: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     text, leads = PROFILES[name]
-    monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)
-    assert boto3_credentials(URL) is None
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    assert profile_credentials(URL) is None
     config = home / ".aws" / "config"
     config.write_text(text)
     for elsewhere in (False, True):
@@ -122,8 +122,8 @@ def test_a_default_profile_that_leads_to_credentials_is_for_boto3(
             monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
         if leads:
             with pytest.raises(ConfigError, match=f"the credentials are in {config}, which boto3 reads"):
-                boto3_credentials(URL)
+                profile_credentials(URL)
         else:
-            assert boto3_credentials(URL) is None
+            assert profile_credentials(URL) is None
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(home / "token"))
-    assert boto3_credentials(URL) is None, "the client itself finds these"
+    assert profile_credentials(URL) is None, "the client itself finds these"

@@ -114,7 +114,7 @@ def _changed_table(run: Path, pattern: str, change: Callable[[pa.Table], pa.Tabl
     return key
 
 
-@pytest.mark.parametrize("changes", some_of((26, 31, 40, 57), 1))
+@pytest.mark.parametrize("changes", some_of((57, 40, 31, 26), 1))
 def test_a_run_that_is_cut_again_and_again_has_whole_units_and_ends_the_same(
     changes: int, place: RunPlace, in_folder: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_run_that_is_cut_again_and_again_has_whole_units_and_ends_the_same(
         assert place.broken() == {}
     assert report is not None, "each time it comes further"
     assert report["passed"]
-    assert cuts > 3
+    assert cuts > 2
     require_same(place.artifacts(), in_folder)
 
 

@@ -184,7 +184,7 @@ CASES: dict[str, tuple[int, Case]] = {
         changed(AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_METADATA_ENDPOINT=NOBODY),
     ),
     "the extra is not installed": (REFUSED, not_installed),
-    "a profile, and no boto3": (REFUSED, changed(AWS_ACCESS_KEY_ID="", AWS_PROFILE="mine")),
+    "a profile that is not there": (REFUSED, changed(AWS_ACCESS_KEY_ID="", AWS_PROFILE="mine")),
     "http:// without AWS_ENDPOINT_URL": (REFUSED, changed(AWS_ENDPOINT_URL="", AWS_ENDPOINT=NOBODY)),
     "a secret in the URL": (REFUSED, at(f"s3://me:{SECRET}@{BUCKET}/NAME")),
     "a secret in AWS_ENDPOINT_URL": (REFUSED, changed(AWS_ENDPOINT_URL=f"https://me:{SECRET}@host")),

@@ -10,10 +10,8 @@ that finds nothing to do taken out of each step, is
 
 where groups are those of deduplication, and ranges those of its band keys. Its numbers are the least
 squares, none below 0, of the relative errors. They need runs that differ in each of these: give some
-with `--set packing.shards=24`, `ingest.unit_size=4MiB` and `resources.keys_per_partition=65536`.
-
-Small runs bring groups of keys whole, since they are below 1 MiB. So e is 0 there, and a projection
-counts one request for each group and range.
+with `--set packing.shards=24`, `ingest.unit_size=4MiB` and `resources.keys_per_partition=8192`, which
+must be fewer than the documents.
 
 A projection is for units and shards of some MiB of text, and partitions of some Mi keys. It says how
 long a part is on average that a shard reads of a unit, and that a range of keys has in a group. Costs

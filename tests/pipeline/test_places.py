@@ -80,8 +80,8 @@ def test_a_url_and_a_local_copy_are_the_same_input(tmp_path: Path) -> None:
         ("memory://places/none/*.jsonl", "matches no file"),
         ("memory://places/a", "is a folder"),
         (
-            "s3://bucket/a.jsonl",
-            "s3:// needs a driver that is not installed: pip install 'shardmill[s3]'",
+            "gs://bucket/a.jsonl",
+            "gs:// needs a driver that is not installed: pip install 'shardmill[gcs]'",
         ),
         ("gs://bucket/*.jsonl", "pip install 'shardmill[gcs]'"),
         ("nope://bucket/a.jsonl", "nope:// is no protocol that fsspec knows"),

@@ -30,7 +30,7 @@ from stages.stores.url import StoreUrl
 from tests.laws.stored_tiny_run import RUN, require_same, url_of
 from tests.laws.tiny_run import write_tiny_corpus
 from tests.material.store_server import BUCKET
-from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
+from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store, copy_to_folder
 
 obstore = pytest.importorskip("obstore")
 
@@ -43,7 +43,7 @@ def test_a_run_that_was_copied_to_a_folder_is_a_run_there(
 ) -> None:
     api.run(RUN, url_of(store), workers=0)
     copy = tmp_path / "copy"
-    _copy_to_folder(store, copy)
+    copy_to_folder(store, copy)
     _require_readable(copy)
     assert api.verify(copy, workers=0)["passed"]
     assert api.run(RUN, copy, workers=0)["passed"]
@@ -113,7 +113,7 @@ def test_a_run_that_was_finished_in_a_folder_and_copied_back_is_read_as_the_fold
 ) -> None:
     api.run(RUN, url_of(store), workers=0, until="scan")
     copy = tmp_path / "copy"
-    _copy_to_folder(store, copy)
+    copy_to_folder(store, copy)
     api.run(RUN, copy, workers=0)
     for path in (path for path in copy.rglob("*") if path.is_file()):
         store.put(path.relative_to(copy).as_posix(), path)
@@ -153,15 +153,6 @@ def test_a_run_that_was_copied_to_another_store_is_a_run_there(
     report = api.verify(url_of(copy), workers=0)
     assert not report["passed"]
     assert changed in str(report["audit"])
-
-
-def _copy_to_folder(store: ObjectStore, folder: Path) -> None:
-    for one in store.list(""):
-        found = store.get(one.key)
-        assert found is not None
-        place = folder / one.key
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(found.data)
 
 
 def _with_other_tags(log: bytes) -> bytes:

@@ -234,7 +234,7 @@ def _require_passed(report: Any) -> None:
         raise VerificationError(json.dumps(report["audit"]))
 
 
-def test_a_stray_of_any_name_stops_no_run(place: RunPlace, in_folder: dict[str, str]) -> None:
+def test_a_stray_stops_no_run(place: RunPlace, in_folder: dict[str, str]) -> None:
     api.run(RUN, place.name, workers=0, until="dedup")
     stray = "datasets/left.npy"
     place.put(stray, b"left")

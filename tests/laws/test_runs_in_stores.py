@@ -161,7 +161,9 @@ def test_verify_on_another_machine_names_what_is_gone(
     require_same(artifacts_of_store(store), in_folder)
 
 
-def test_a_stray_of_any_name_stops_no_run(store: ObjectStore, in_folder: dict[str, str]) -> None:
+def test_a_stray_whose_name_no_key_may_have_stops_no_run(
+    store: ObjectStore, in_folder: dict[str, str]
+) -> None:
     api.run(RUN, url_of(store), workers=0, until="dedup")
     odd, plain = "datasets/my notes (1).txt", "datasets/left.npy"
     for key in (odd, plain):

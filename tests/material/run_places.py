@@ -17,16 +17,16 @@ from pipeline.state.stored_commits import mirror
 from stages.errors import Stopped
 from stages.store.digests import FileDigest, digest_file
 from stages.stores.objects import ObjectStore
-from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store
+from tests.material.stored_runs import artifacts_of_folder, artifacts_of_store, copy_to_folder
 
-HOLDS_A_FOLDER = (
+_HOLD_A_FOLDER = (
     "import sys, time; from pathlib import Path; from pipeline.state.journal import run_lock\n"
     "with run_lock(Path(sys.argv[1])):\n"
     "    print('holds it', flush=True)\n"
     "    time.sleep(600)\n"
 )
 
-OF_THE_LEASE = "replace"
+_OF_THE_LEASE = "replace"
 """The verb by which a store's lease is renewed, and nothing else is written."""
 
 
@@ -89,8 +89,8 @@ class RunPlace(ABC):
             def change(storage: object, *args: object) -> object:
                 nonlocal made
                 if made >= moment:
-                    raise Stopped("no answer") if verb == OF_THE_LEASE else Cut
-                made += verb != OF_THE_LEASE  # its beats come when they come
+                    raise Stopped("no answer") if verb == _OF_THE_LEASE else Cut
+                made += verb != _OF_THE_LEASE  # its beats come when they come
                 return before[verb](storage, *args)
 
             return change
@@ -145,7 +145,7 @@ class FolderRun(RunPlace):
     def held(self) -> Iterator[None]:
         """Hold its lock in another process."""
         with subprocess.Popen(
-            [sys.executable, "-c", HOLDS_A_FOLDER, self.name], stdout=subprocess.PIPE
+            [sys.executable, "-c", _HOLD_A_FOLDER, self.name], stdout=subprocess.PIPE
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"holds it\n"
@@ -196,20 +196,14 @@ class StoredRunPlace(RunPlace):
         copy = self._own / f"copy-{self._number}"
         log = self._log()
         mirror(log.state, copy)
-        files = {}
-        for one in self.store.list(""):
-            found = self.store.get(one.key)
-            assert found is not None
-            files[one.key] = found.data
-            (copy / one.key).parent.mkdir(parents=True, exist_ok=True)
-            (copy / one.key).write_bytes(found.data)
-        commits = _files_of(copy / COMMITS)
+        copy_to_folder(self.store, copy)
+        commits, before = _files_of(copy / COMMITS), _files_of(copy)
         yield copy
-        after = {key: data for key, data in _files_of(copy).items() if not key.startswith(f"{COMMITS}/")}
+        after = _files_of(copy)
         for key, data in after.items():
-            if files.get(key) != data:
+            if before.get(key) != data and not key.startswith(f"{COMMITS}/"):
                 self.put(key, data)
-        self.store.delete(sorted(files.keys() - after.keys()))
+        self.store.delete(sorted(before.keys() - after.keys()))
         self._log_commits(log, commits, _files_of(copy / COMMITS))
         shutil.rmtree(copy)
 

@@ -27,6 +27,16 @@ def artifacts_of_folder(folder: Path) -> dict[str, str]:
     }
 
 
+def copy_to_folder(store: Store, folder: Path) -> None:
+    """Write each object of a store into a folder, as a tool that copies does."""
+    for one in store.list(""):
+        found = store.get(one.key)
+        assert found is not None
+        place = folder / one.key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(found.data)
+
+
 def _is_artifact(key: str, others: tuple[str, ...]) -> bool:
     own = key
     while own.startswith("generations/"):

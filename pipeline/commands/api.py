@@ -81,7 +81,8 @@ def run(  # noqa: PLR0913  # one parameter an option
     Args:
         run_file: a TOML file, or what one holds: a mapping, with paths relative to the current folder.
         output: folder of the run.
-        workers: Ray actors; 0 runs in this process; None takes one for each core.
+        workers: Ray actors; 0 runs in this process; None takes one for each core, with `address` of all
+            nodes that are there at each moment.
         address: of a Ray cluster to join, or "auto".
         until: the last step.
         replace: whether to make again what other settings made, or what is damaged.
@@ -102,6 +103,7 @@ def run(  # noqa: PLR0913  # one parameter an option
         until=until,
         replace=replace,
     )
+    request = dataclasses.replace(request, follows_cores=workers is None and address is not None)
     asked = request.file.resources.cache
     cache = node_cache(asked.folder, asked.size)
     with holding(request.output, key="--output", cache=cache, tell=_teller(stream)) as folder:
@@ -125,7 +127,8 @@ def verify(
 
     Args:
         folder: of the run.
-        workers: Ray actors; 0 runs in this process; None takes one for each core.
+        workers: Ray actors; 0 runs in this process; None takes one for each core, with `address` of all
+            nodes that are there at each moment.
         address: of a Ray cluster to join, or "auto".
         full: whether to train the further models of `verify.full`.
         stream: where progress is shown.
@@ -136,7 +139,14 @@ def verify(
     count = worker_count(workers)
     place = require_place(Path(folder), "folder")
     with holding_or_reading(place, key="folder", cache=node_cache(), tell=_teller(stream)) as own:
-        report = verify_session(own, workers=count, address=address, stream=stream, full=full)
+        report = verify_session(
+            own,
+            workers=count,
+            address=address,
+            follows_cores=workers is None and address is not None,
+            stream=stream,
+            full=full,
+        )
         return _named(report)
 
 

@@ -2,16 +2,18 @@
 
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import ray
 
-from pipeline.engine.actors import START_SECONDS, Actor, start_actor
-from pipeline.engine.cluster import ClusterConfig, node_names, num_gpus, ray_cluster
+from pipeline.engine.actors import START_SECONDS, Actor, LostError, start_actor
+from pipeline.engine.cluster import ClusterConfig, num_gpus, ray_cluster
 from pipeline.engine.memory import BASE, WorkerResources, unreclaimable_bytes
+from pipeline.engine.nodes import Nodes
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
 from pipeline.engine.watch import end_process
-from pipeline.state.worker_place import WorkerPlace
+from pipeline.state.worker_place import FolderPlace, WorkerPlace
 from stages.errors import Stopped
 
 
@@ -28,12 +30,14 @@ class ActorPool:
         self.workers = resources.workers
         """Actors that there may be, besides those with a task or a GPU of their own."""
         self.actors: list[Actor] = []
-        self.nodes: list[str] = []
+        self._nodes: Nodes | None = None
         self.num_gpus = 0
         self._place = place
         self._resources = resources
         self._progress = progress
         self._own_node = ""
+        self._missing = 0
+        """Actors that the cluster had no room for."""
         self._ray = ExitStack()
 
     @property
@@ -53,7 +57,22 @@ class ActorPool:
     def room(self, node: str) -> int:
         """Return the bytes of a node that are not reserved."""
         reserved = (one.reserved for one in self.actors if one.node == node)
-        return self._resources.memory - BASE - sum(reserved)
+        return self._memory_of(node) - BASE - sum(reserved)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that get work, by Ray's names; none before Ray has started."""
+        return [] if self._nodes is None else self._nodes.names
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the run may hold on the node that has most."""
+        return max((self._memory_of(node) for node in self.nodes), default=self._resources.memory)
+
+    def _memory_of(self, node: str) -> int:
+        """Return the bytes that the run may hold on a node."""
+        assert self._nodes is not None, "Ray has started"
+        return min(self._resources.memory, self._nodes.memory.get(node, self._resources.memory))
 
     def node_with(self, need: int) -> str | None:
         """Return the node that has most room, if it has so much."""
@@ -62,18 +81,60 @@ class ActorPool:
 
     def start_ray(self) -> None:
         """Start or join Ray, unless it runs."""
-        if self.nodes:
+        if self._nodes is not None:
             return
         resources = self._resources
         self._progress.note("joining Ray" if resources.address else "starting Ray")
         config = ClusterConfig(resources.workers, resources.address, resources.memory)
         self._ray.enter_context(ray_cluster(config))
-        self.nodes, self.num_gpus = node_names(), num_gpus()
+        self._nodes, self.num_gpus = Nodes(self._progress.note), num_gpus()
         self._own_node = ray.get_runtime_context().get_node_id()
+        self._follow_cores()
+
+    def look_at_nodes(self) -> list[Actor]:
+        """Note which nodes came and went; return the actors of those that went.
+
+        Raises:
+            Stopped: no node is left, or Ray does not answer.
+            ConfigError: all nodes were left out.
+        """
+        if self._nodes is None:
+            return []
+        gone = self._nodes.look()
+        self._follow_cores()
+        return [actor for actor in self.actors if actor.node in gone]
+
+    def _follow_cores(self) -> None:
+        """Have as many actors as the cluster that was joined has cores, if no number was asked for."""
+        if self._resources.follows_cores and self._nodes is not None:
+            self.workers = max(1, self._nodes.cores - self._missing)
+
+    def welcome(self, actor: Actor) -> list[Actor]:
+        """Note that an actor has started, or died meanwhile; return the actors that are to be ended.
+
+        Raises:
+            Stopped: no node is left on which actors start.
+            ConfigError: no node of the cluster is fit for the work.
+        """
+        assert self._nodes is not None, "Ray has started"
+        try:
+            fit = self._nodes.welcome(actor.node, actor.greet())
+        except LostError as lost:
+            if actor.node in self.nodes:
+                self._nodes.count_failed_start(actor.node, type(lost.__cause__).__name__)
+            ended = [actor]
+        else:
+            ended = [] if fit else [one for one in self.actors if one.node == actor.node]
+        self._nodes.require()
+        return ended
 
     def start(self, node: str, only_item: Item | None = None, *, num_gpus: float = 0.0) -> None:
         """Start an actor on a node; one that is alone is given its task once it has started."""
-        self.actors.append(start_actor(self._place, node, only_item=only_item, num_gpus=num_gpus))
+        assert self._nodes is not None, "Ray has started"
+        known = node == self._own_node or node in self._nodes.memory
+        question = None if known else _question(self._place)
+        actor = start_actor(self._place, node, question, only_item=only_item, num_gpus=num_gpus)
+        self.actors.append(actor)
 
     def drop(self, actor: Actor) -> list[Item]:
         """End an actor; return the tasks that it had been given."""
@@ -105,6 +166,7 @@ class ActorPool:
                 f" {ray.available_resources().get('CPU', 0):.0f} CPUs free"
             )
         else:
+            self._missing += len(missing)
             self.workers = max(1, self.workers - len(missing))  # for good
         return items
 
@@ -122,4 +184,16 @@ class ActorPool:
         for actor in self.actors:
             actor.end()
         self.actors = []
+        if self._nodes is not None:
+            self._nodes.close()
         self._ray.close()
+
+
+def _question(place: WorkerPlace) -> Path | None:
+    """Write a file that every node of a run in a folder should see; None for a run in a store."""
+    if not isinstance(place, FolderPlace):
+        return None
+    question = place.temporary / "nodes" / "driver"
+    question.parent.mkdir(parents=True, exist_ok=True)
+    question.touch()
+    return question

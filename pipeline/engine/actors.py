@@ -1,34 +1,26 @@
 """Actors: the Ray processes that do tasks, how they start, what each has been given, how they end."""
 
-import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import ray
 from ray.actor import ActorHandle
-from ray.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    GetTimeoutError,
-    OutOfMemoryError,
-    RayTaskError,
-    WorkerCrashedError,
-)
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from pipeline.engine.cluster import code_digest
 from pipeline.engine.memory import WORKER
+from pipeline.engine.nodes import Greeting, greeting
 from pipeline.engine.schedule import Item
 from pipeline.engine.tasks import Worker
 from pipeline.state.commits import Outcome
 from pipeline.state.worker_place import WorkerPlace
 from pipeline.system.stopping import collect_rarely
-from stages.errors import ShardmillError, Stopped
+from stages.errors import ShardmillError
 
 START_SECONDS = 120.0
 """Longest wait for an actor's process to start and import this program."""
-LOST = (ActorDiedError, ActorUnavailableError, OutOfMemoryError, WorkerCrashedError)
 
 
 class LostError(Exception):
@@ -43,9 +35,9 @@ class RayWorker(Worker):
         place.open()
         super().__init__(place)
 
-    def hello(self) -> tuple[str, int]:
-        """Return the digest of the code that this process imported, and the process."""
-        return code_digest(), os.getpid()
+    def hello(self, question: Path | None) -> Greeting:
+        """Say what this process is; `question` is a file of the driver that it should see."""
+        return greeting(question)
 
 
 @dataclass(eq=False)
@@ -86,19 +78,18 @@ class Actor:
         call = self.handle.run.options(name=f"{item.task.step}/{item.task.unit}")
         self.running[call.remote(item.task, item.work.known(item.task))] = item
 
-    def greet(self) -> None:
-        """Note its process once it has started.
+    def greet(self) -> Greeting:
+        """Note its process once it has started; return what it says of its node.
 
         Raises:
-            Stopped: it died while starting, or imported other code than the driver.
+            LostError: it died while starting.
         """
         try:
-            digest, pid = ray.get(self.hello, timeout=START_SECONDS)
-        except (*LOST, GetTimeoutError) as error:
-            raise Stopped(f"a Ray actor died while starting: {error}; run again to resume") from error
-        if digest != code_digest():
-            raise Stopped("a node runs other code than the driver; install the same version")
-        self.pid = int(pid)
+            said: Greeting = ray.get(self.hello, timeout=START_SECONDS)
+        except RayError as error:
+            raise LostError from error
+        self.pid = said.pid
+        return said
 
     def end(self) -> None:
         """End its process; what it was writing stays under tmp/ and is swept."""
@@ -106,13 +97,19 @@ class Actor:
 
 
 def start_actor(
-    place: WorkerPlace, node: str, *, only_item: Item | None = None, num_gpus: float = 0.0
+    place: WorkerPlace,
+    node: str,
+    question: Path | None,
+    *,
+    only_item: Item | None = None,
+    num_gpus: float = 0.0,
 ) -> Actor:
     """Start an actor; Ray never starts one again by itself: the driver decides.
 
     Args:
         place: of the run.
         node: where it is to be, by Ray's name.
+        question: a file of the driver that it should see; None if there is no shared folder.
         only_item: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
     """
@@ -124,26 +121,25 @@ def start_actor(
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )(RayWorker)
     handle = kind.remote(place)
-    return Actor(handle, handle.hello.remote(), node, only_item, num_gpus)
+    return Actor(handle, handle.hello.remote(question), node, only_item, num_gpus)
 
 
 def result_of(ref: Any, item: Item) -> Outcome:
     """Return what a task made, or raise what it raised.
 
     Raises:
-        LostError: its worker is gone.
-        Stopped: the result did not arrive.
+        LostError: its worker is gone. Every error of Ray about a call says so, but the one that holds
+            what the task itself raised.
     """
     try:
         outcome: Outcome = ray.get(ref, timeout=START_SECONDS)
-    except LOST as error:
-        raise LostError from error
-    except GetTimeoutError as error:
-        message = f"{item.task.unit}: its result did not arrive in {START_SECONDS} s"
-        raise Stopped(message) from error
     except RayTaskError as error:
         cause = error.cause
+        if isinstance(cause, RayError):
+            raise LostError from cause
         if isinstance(cause, ShardmillError | OSError | MemoryError):
             raise cause from error
         raise RuntimeError(f"{item.task.unit}: {error}") from error
+    except RayError as error:
+        raise LostError from error
     return outcome

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from queue import Empty, Queue
 
 import ray
 import xxhash
@@ -183,12 +182,6 @@ def num_gpus() -> int:
     return int(ray.cluster_resources().get("GPU", 0))
 
 
-def node_names() -> list[str]:
-    """Return the names of the nodes of the cluster that can hold workers."""
-    able = (node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0)
-    return [str(node["NodeID"]) for node in able]
-
-
 def lost_daemon() -> str | None:
     """Return the name of a daemon of our own Ray that ended, or None if all live."""
     node = ray._private.worker._global_node  # noqa: SLF001  # nothing public tells
@@ -208,32 +201,6 @@ def check_daemons() -> None:
     name = lost_daemon()
     if name is not None:
         raise Stopped(f"Ray's {name} ended (killed, or out of memory); run again to resume")
-
-
-def check_nodes() -> None:
-    """Stop the run if no node is left to do its work.
-
-    Raises:
-        Stopped: all nodes are gone, or Ray's control service does not answer.
-    """
-    check_daemons()
-    answer: Queue[bool | Exception] = Queue()
-
-    def ask() -> None:
-        try:
-            answer.put(any(node["Alive"] for node in ray.nodes()))
-        except (RayError, ConnectionError, RuntimeError) as error:
-            answer.put(error)
-
-    threading.Thread(target=ask, name="ask-ray", daemon=True).start()
-    try:
-        alive = answer.get(timeout=ANSWER_SECONDS)
-    except Empty:
-        alive = TimeoutError(f"no answer in {ANSWER_SECONDS:.0f} s")
-    if isinstance(alive, Exception):
-        raise Stopped("Ray's control service does not answer; run again to resume") from alive
-    if not alive:
-        raise Stopped("no Ray node is left; run again to resume")
 
 
 @cache

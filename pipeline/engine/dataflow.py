@@ -16,7 +16,7 @@ import ray
 
 from pipeline.engine.actor_pool import ActorPool
 from pipeline.engine.actors import Actor, LostError, result_of
-from pipeline.engine.cluster import check_daemons, check_nodes
+from pipeline.engine.cluster import check_daemons
 from pipeline.engine.memory import WORKER, WorkerResources
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item, Schedule, Turn
@@ -28,10 +28,12 @@ from pipeline.system.printable import show_bytes
 from stages.errors import DataError, Stopped
 
 MAX_ATTEMPTS = 3
-"""Workers that one task may take down before the run stops."""
+"""Workers that one task may take down before it is set aside, if all are on one node."""
+MAX_NODES = 2
+"""Nodes on which one task may take down workers before it is set aside."""
 POLL_SECONDS = 0.5
 """Longest wait for results before signals and nodes are looked at."""
-NODE_CHECK_SECONDS = 10.0
+NODE_CHECK_SECONDS = 2.0
 SPARE_SECONDS = 5.0
 """How long a task waits for room before idle actors are ended for it."""
 PASSED_SECONDS = 30.0
@@ -43,9 +45,9 @@ MAX_PREFERRED = 8
 class Dataflow:
     """Does steps on Ray actors, which stay from one call to the next.
 
-    A lost actor's tasks are given out again; a task that takes down `MAX_ATTEMPTS` workers stops the run
-    with its name. If a task fails, those at work are finished and the first failure in canonical order
-    is raised.
+    A lost actor's tasks are given out again. A task that takes down workers again and again is set
+    aside: what does not read it is done, what reads it does not begin, and it is named at the end. If a
+    task fails, those at work are finished and the first failure in canonical order is raised.
 
     Args:
         place: of the run.
@@ -65,7 +67,6 @@ class Dataflow:
         watch: MemoryWatch,
     ) -> None:
         self._pool = ActorPool(place, resources, progress)
-        self._memory = resources.memory
         self._book = book
         self._progress = progress
         self._watch = watch
@@ -88,7 +89,9 @@ class Dataflow:
     def _begin(self, steps: Sequence[StepRun]) -> None:
         self._schedule = Schedule(steps, self._book)
         self._failures: list[tuple[Turn, Exception]] = []
-        self._losses: defaultdict[Node, int] = defaultdict(int)
+        self._losses: defaultdict[Node, list[str]] = defaultdict(list)
+        """The nodes on which tasks lost workers, one for each."""
+        self._set_aside: list[tuple[Turn, DataError]] = []
         self._most: dict[str, int] = {}
         """Actors that may work at a time until a step is done, which took too much memory."""
         self._passed: dict[Turn, float] = {}
@@ -110,6 +113,8 @@ class Dataflow:
             raise min(self._failures, key=lambda failure: failure[0])[1]
         if self._schedule.is_done:
             return False
+        if self._set_aside and not at_work and not self._schedule.num_ready:
+            raise _error_of(self._set_aside)
         self._wait(at_work)
         return True
 
@@ -239,8 +244,8 @@ class Dataflow:
 
     def _tell_room(self, item: Item) -> None:
         """Refuse a step of which no worker fits; tell people if not as many fit as asked for."""
-        name, need, memory = item.task.step, item.work.need, self._memory
-        key = f"{name} {need.bytes}"
+        name, need, memory = item.task.step, item.work.need, self._pool.memory
+        key = f"{name} {need.bytes} {memory}"
         if key in self._announced:
             return
         self._announced.add(key)
@@ -301,16 +306,21 @@ class Dataflow:
                     self._take(running[ref], ref)
         check_daemons()
         if time.monotonic() - self._checked > NODE_CHECK_SECONDS:
-            check_nodes()
             self._checked = time.monotonic()
+            for actor in self._pool.look_at_nodes():
+                self._lose(actor, "its node is gone")
         for actor in [actor for actor in self._pool.actors if actor.given_up]:
             self._retire(actor)
         for item in self._pool.drop_late():
             self._schedule.give_back(item)
 
     def _welcome(self, actor: Actor) -> None:
-        actor.greet()
+        ended = self._pool.welcome(actor)
+        for one in ended:
+            self._drop(one)
         self._count_workers()
+        if actor in ended:
+            return
         if actor.only_item is not None and self._failures:
             self._drop(actor)
         elif actor.only_item is not None:
@@ -328,7 +338,7 @@ class Dataflow:
         except LostError as lost:
             actor.running = {ref: item, **actor.running}
             if not actor.given_up:  # else it is the watch's doing, and no fault of the task
-                self._lose(actor, item, lost)
+                self._lose(actor, type(lost.__cause__).__name__)
             return
         except Stopped:
             raise
@@ -341,18 +351,28 @@ class Dataflow:
             actor.only_item = None
             self._drop(actor)
 
-    def _lose(self, actor: Actor, item: Item, lost: LostError) -> None:
-        """Have a lost actor's tasks done by others."""
+    def _lose(self, actor: Actor, cause: str) -> None:
+        """Have a lost actor's tasks done by others; one that others were lost by, too, is set aside."""
+        first = next(iter(actor.running.values()), None)
         self._drop(actor)  # it may only be out of reach; two must never write one unit
-        losses = self._losses[item.task.node] = self._losses[item.task.node] + 1
-        if losses >= MAX_ATTEMPTS:
-            error = DataError(
-                f"{item.task.unit}: took down {losses} workers ({type(lost.__cause__).__name__});"
-                " if they ran out of memory, give the run more or set a smaller ingest.unit_size"
+        if first is None:
+            return
+        nodes = self._losses[first.task.node]
+        nodes.append(actor.node)
+        if len(nodes) >= MAX_ATTEMPTS or len(set(nodes)) >= MAX_NODES:
+            self._schedule.set_aside(first)
+            message = (
+                f"{first.task.unit}: took down {len(nodes)} workers ({cause}); if they ran out of"
+                " memory, give the run more or set a smaller ingest.unit_size"
             )
-            error.__cause__ = lost.__cause__
-            self._failures.append((item.turn, error))
-        check_nodes()
+            self._set_aside.append((first.turn, DataError(message)))
+            self._progress.note(f"warning: {message}. What does not need it is done first")
+
+
+def _error_of(set_aside: Sequence[tuple[Turn, DataError]]) -> DataError:
+    """Return the error that names all tasks that were set aside."""
+    first, *more = (error for _, error in sorted(set_aside, key=lambda one: one[0]))
+    return DataError(f"{first}; and {len(more)} more, named above") if more else first
 
 
 def _breaks_chain(item: Item, actor: Actor) -> bool:

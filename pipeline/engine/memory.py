@@ -36,6 +36,8 @@ class WorkerResources:
     address: str | None
     memory: int
     """Of a node, bytes."""
+    follows_cores: bool = False
+    """Whether the number of workers follows the cores of the cluster that was joined."""
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,10 @@ class Schedule:
         self._ready[item.task.node] = time.monotonic()
         heapq.heappush(self._of(item).queue, item)
 
+    def set_aside(self, item: Item) -> None:
+        """Do a task no more that was given back: its phase does not end, and later ones do not begin."""
+        del self._ready[item.task.node]
+
     def commit(self, item: Item, outcome: Outcome) -> tuple[Item | None, list[Item]]:
         """Commit what a task made.
 

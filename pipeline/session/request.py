@@ -28,6 +28,8 @@ class RunRequest:
     output: Path
     workers: int
     address: str | None = None
+    follows_cores: bool = False
+    """Whether the number of workers follows the cores of the cluster at the address."""
     until: str | None = None
     replace: bool = False
     as_one: bool = False

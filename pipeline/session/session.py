@@ -213,7 +213,12 @@ def _run_one(request: RunRequest, *, stream: TextIO | None, verbose: bool) -> Ru
     request = _resolved(request)
     with making(request.output, "--output"):
         make_folder(request.output.absolute())
-    resources = WorkerResources(request.workers, request.address, request.file.resources.memory)
+    resources = WorkerResources(
+        request.workers,
+        request.address,
+        request.file.resources.memory,
+        follows_cores=request.follows_cores,
+    )
     with open_execution(
         request.output, resources, needs=needs, stream=stream, verbose=verbose
     ) as execution:

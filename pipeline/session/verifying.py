@@ -43,15 +43,22 @@ _NAMED = 3
 
 
 def verify_session(
-    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
+    output: Path,
+    *,
+    workers: int,
+    address: str | None,
+    stream: TextIO | None,
+    full: bool = False,
+    follows_cores: bool = False,
 ) -> RunReport:
     """Check the datasets of a finished run, and of each of its generations, again from their files.
 
     Args and errors are those of `_verify_one`.
     """
     before: list[DatasetVerdicts] = []
+    asked = workers, address, follows_cores
     reports = [
-        _verify_one(folder, before, workers=workers, address=address, stream=stream, full=full)
+        _verify_one(folder, before, asked, stream=stream, full=full)
         for folder in (output, *RunFolder(output).generations())
     ]
     names = [folder.name for folder in RunFolder(output).generations()]
@@ -61,9 +68,8 @@ def verify_session(
 def _verify_one(
     output: Path,
     before: list[DatasetVerdicts],
+    asked: tuple[int, str | None, bool],
     *,
-    workers: int,
-    address: str | None,
     stream: TextIO | None,
     full: bool = False,
 ) -> RunReport:
@@ -84,8 +90,9 @@ def _verify_one(
     replayed = replays_again(file, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
+    workers, address, follows_cores = asked
     _require_place(output, address)
-    resources = WorkerResources(workers, address, file.resources.memory)
+    resources = WorkerResources(workers, address, file.resources.memory, follows_cores=follows_cores)
     witnesses = located_runs(output, kept, generation=number_of(output))
     scope = replace(scope, file=file, replayed=replayed, earlier=reopened(witnesses, file))
     with (

@@ -9,13 +9,13 @@ import pytest
 import ray.cloudpickle
 from ray.exceptions import ActorUnavailableError
 
-import pipeline.engine.actors
 import pipeline.engine.dataflow
-from pipeline.engine.cluster import node_names
+import pipeline.engine.nodes
+from pipeline.engine.nodes import Nodes, fault_of
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.tasks import TaskPlace
 from pipeline.state.worker_place import FolderPlace
-from stages.errors import DataError, Stopped
+from stages.errors import DataError
 from tests.memory_book import MemoryBook, step_run, task_of
 from tests.pipeline.trials import (
     Trial,
@@ -93,7 +93,9 @@ def test_a_task_of_its_own_has_an_actor_of_its_own_that_ends_with_it(shared: Tri
 
 @pytest.mark.usefixtures("by_value")
 def test_nodes_that_can_hold_workers_are_named() -> None:
-    assert len(node_names()) == 1
+    nodes = Nodes(print)
+    nodes.close()
+    assert (len(nodes.names), nodes.cores) == (1, 3)
 
 
 def test_nothing_to_do_ends(shared: Trial) -> None:
@@ -178,8 +180,8 @@ def test_a_worker_out_of_reach_is_ended_so_that_two_never_write_one_unit(
 def test_a_worker_of_other_code_is_refused(shared: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     shared.do(phase(task(say_who, 1)))
     actor = shared.flow._pool.actors[0]  # noqa: SLF001  # a new one takes seconds to start
-    actor.greet()
-    assert actor.pid == pids(shared.book)["1"]
-    monkeypatch.setattr(pipeline.engine.actors, "code_digest", lambda: "of other code")
-    with pytest.raises(Stopped, match="a node runs other code than the driver; install the same"):
-        actor.greet()
+    said = actor.greet()
+    assert actor.pid == said.pid == pids(shared.book)["1"]
+    assert fault_of(said) is None
+    monkeypatch.setattr(pipeline.engine.nodes, "code_digest", lambda: "of other code")
+    assert "it runs other code than the driver; install the same" in str(fault_of(said))

@@ -2,8 +2,8 @@
 
     with slurm_cluster(folder) as cluster: cluster.state(job)
 
-Needs Debian's `slurm-wlm` and `munge`, and root, since slurmd starts jobs as other users. All nodes have
-this machine's host name and address. Each has a port, a spool folder and two cores that are the same two.
+Needs Debian's `slurm-wlm` and `munge`, and root. All nodes have this machine's host name and address. Each
+has a port and a spool folder of its own, and two cores, which are the same two.
 """
 
 import contextlib
@@ -17,8 +17,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from pipeline.engine.memory import process_tree
 
 NODES = ("n1", "n2", "n3")
 _CONFIG = """
@@ -90,17 +88,29 @@ class SlurmCluster:
         )
 
     def kill_node(self, name: str) -> int:
-        """End all processes of a node by SIGKILL, as if its power failed; return how many."""
-        pids = [int((self.folder / f"slurmd-{name}.pid").read_text()), *self._steps_on(name)]
-        doomed = {below for pid in pids for below in process_tree(pid)}
+        """End all processes of a node by SIGKILL, as if its power failed; return how many.
+
+        Slurm's own go first, so that nobody can say that the others ended.
+        """
+        daemon = int((self.folder / f"slurmd-{name}.pid").read_text())
+        tasks = processes_with(b"SLURMD_NODENAME=" + name.encode())
+        doomed = [daemon, *sorted({step for task in tasks for step in _steps_above(task)}), *tasks]
         for pid in doomed:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return len(doomed)
 
-    def _steps_on(self, name: str) -> list[int]:
-        """Return the processes that started the steps of jobs on a node, and all with its name."""
-        return processes_with(b"SLURMD_NODENAME=" + name.encode())
+
+def _steps_above(pid: int) -> Iterator[int]:
+    """Yield the processes of Slurm that a task is below."""
+    while pid > 1:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+        if "(slurmstepd" in fields:
+            yield pid
+        pid = int(fields.rpartition(")")[2].split()[1])
 
 
 def processes_with(variable: bytes) -> list[int]:

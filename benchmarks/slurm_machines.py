@@ -2,8 +2,8 @@
 
     with slurm_cluster(folder) as cluster: cluster.state(job)
 
-Needs Debian's `slurm-wlm` and `munge`, and root. All nodes have this machine's host name and address. Each
-has a port and a spool folder of its own, and two cores, which are the same two.
+Needs Debian's `slurm-wlm` and `munge`, and root. All nodes have this machine's host name and address.
+Each has a port and a spool folder of its own, and two cores, which are the same two.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Jobs of `shardmill launch slurm` that are requeued, preempted, cut by their time limit, or lose a node.
+"""Jobs of `shardmill launch slurm` that are requeued, preempted, cut by time, or lose a node.
 
     slurm_runs.py WORK --json F --continue
 
@@ -8,9 +8,9 @@ node       all processes of a node get signal 9, and its slurmd comes back after
 preempted  a job of a partition that goes first takes all nodes for some seconds
 limit      a time limit of one minute: the job stops before it, and puts itself into the queue again
 
-Slurm runs on this machine, with three nodes on loopback (`slurm_machines`). Each job must end with 0 and the
-bytes of a run in one process, and begin as often as the trial says. No process, folder or shared memory of it
-may be left, but for the folder of the node that was killed.
+Slurm runs on this machine, with three nodes on loopback (`slurm_machines`). Each job must end with 0 and
+the bytes of a run in one process, and begin as often as the trial says. No process, folder or shared
+memory of it may be left, but for the folder of the node that was killed.
 """
 
 import argparse
@@ -54,9 +54,13 @@ class SlurmTrial:
         work.mkdir(parents=True)
         launch = ("-m", "pipeline.main", "launch", "slurm", str(RUN_FILE), "--output", str(self.output))
         environment = {**os.environ, **cluster.environment, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(  # noqa: S603  # this program
+        done = subprocess.run(
             [sys.executable, *launch, "--nodes", "2", "--workers", "2", *options],
-            **{"cwd": work, "env": environment, "check": True, "capture_output": True, "text": True},
+            cwd=work,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         self.number = done.stdout.split()[1].rstrip(";")
         self._end = time.monotonic() + TRIAL_SECONDS
@@ -172,7 +176,7 @@ def run_in_one_process(output: Path) -> None:
     """Make the run that all others are compared with."""
     call = ("-m", "pipeline.main", "run", str(RUN_FILE), "--output", str(output), "--workers", "0")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, *call, "--quiet"], env=environment, check=True, capture_output=True)  # noqa: S603
+    subprocess.run([sys.executable, *call, "--quiet"], env=environment, check=True, capture_output=True)
 
 
 def campaign(trials: Trials, *, names: list[str]) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_SECONDS = 120
-"""Before the time limit, SIGTERM: Slurm sends it up to 60 s early, and a run needs some seconds to stop."""
+"""SIGTERM comes before the time limit. Slurm may send it up to 60 s earlier still."""
 
 
 @dataclass(frozen=True, kw_only=True)

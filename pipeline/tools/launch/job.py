@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from pipeline.commands.boundary import say
 from pipeline.system.stopping import STOPPED
@@ -41,7 +42,7 @@ class ChildRun:
         self._child: subprocess.Popen[bytes] | None = None
         self._unsent = [signal.SIGTERM]
 
-    def __enter__(self) -> "ChildRun":
+    def __enter__(self) -> Self:
         """Take SIGTERM."""
         signal.signal(signal.SIGTERM, self._arrive)
         return self
@@ -170,8 +171,8 @@ def _wait_for_nodes(step: RayStep, nodes: "subprocess.Popen[str]", run: ChildRun
             raise Stopped(f"Ray did not start on {wanted:,} nodes: srun ended with {nodes.returncode}")
         if time.monotonic() > end:
             raise Stopped(
-                f"Ray is up on {up:,} of {wanted:,} nodes after {START_SECONDS:.0f} s; the others may not"
-                f" reach {step.address}, or may lack {sys.executable}"
+                f"Ray is up on {up:,} of {wanted:,} nodes after {START_SECONDS:.0f} s; the others may"
+                f" not reach {step.address}, or may lack {sys.executable}"
             )
         time.sleep(_LOOK_SECONDS)
 

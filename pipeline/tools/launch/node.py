@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+from pipeline.commands.boundary import say
 from pipeline.engine.memory import process_tree
 from pipeline.tools.launch.step import RayStep, token_environment
 
@@ -48,7 +49,7 @@ def main() -> int:
         )
         code = _until_end(ray)
         if code is not None:
-            print(f"shardmill: {name}: Ray ended: {_last_lines(folder / 'ray.out')}", file=sys.stderr)
+            say(f"{name}: Ray ended: {_last_lines(folder / 'ray.out')}", code)
         return code or 0
     finally:
         _end_below()

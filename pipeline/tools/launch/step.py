@@ -37,7 +37,7 @@ class RayStep:
         return f"{self.host}:{self.port}"
 
     def folder_of(self, node: str) -> Path:
-        """Return the folder of a node: token, logs and sockets, whose paths may have 107 bytes at most."""
+        """Return the folder of a node: of token, logs and sockets (107 bytes a path, at most)."""
         return Path(f"{self.folder}-{node}")
 
     def line(self) -> str:

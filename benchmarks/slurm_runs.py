@@ -66,8 +66,13 @@ class SlurmTrial:
         self._end = time.monotonic() + TRIAL_SECONDS
 
     def wait(self, what: Callable[[], bool]) -> None:
-        """Wait until something is so, or the time of the trial is over."""
+        """Wait until something is so, or the time of the trial is over.
+
+        Slurm begins a requeued job after two minutes, which tell nothing, so that it is asked to begin.
+        """
         while not what() and time.monotonic() < self._end:
+            if self.cluster.job(self.number)["Reason"] == "BeginTime":
+                self.cluster.call("scontrol", "update", f"JobId={self.number}", "StartTime=now")
             time.sleep(_LOOK_SECONDS)
 
     def state(self) -> str:

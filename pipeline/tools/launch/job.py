@@ -121,9 +121,9 @@ def _nodes(step: RayStep) -> Iterator["subprocess.Popen[str]"]:
     """Start a process on each node; they end when their standard input does."""
     node = (sys.executable, "-P", "-m", "pipeline.tools.launch.node")
     spread = ("--ntasks-per-node=1", "--whole", "--cpu-bind=none")
-    alone = ("--kill-on-bad-exit=0", "--wait=0")  # a node that is lost ends no other one
+    separate = ("--kill-on-bad-exit=0", "--wait=0")  # a node that is lost ends no other one
     srun = subprocess.Popen(
-        ("srun", f"--nodes={os.environ['SLURM_JOB_NUM_NODES']}", *spread, *alone, *node),
+        ("srun", f"--nodes={os.environ['SLURM_JOB_NUM_NODES']}", *spread, *separate, *node),
         stdin=subprocess.PIPE,
         text=True,
         start_new_session=True,

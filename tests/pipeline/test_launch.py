@@ -20,7 +20,7 @@ from pipeline.tools.launch import job
 from pipeline.tools.launch.batch_script import SlurmJob, batch_script
 from pipeline.tools.launch.job import ChildRun, end_job
 from pipeline.tools.launch.node import ray_command
-from pipeline.tools.launch.step import RayStep, port_of_job, token_environment
+from pipeline.tools.launch.step import RayStep, new_folder, port_of_job, token_environment
 from pipeline.tools.launch.submission import submit
 from stages.errors import ConfigError, Stopped
 from tests.called import called
@@ -189,6 +189,13 @@ def test_a_job_that_slurm_itself_ends_is_not_put_into_the_queue(state: str, slur
     assert calls_of(slurm) == ["scontrol show job 7"]
 
 
+def test_what_scontrol_refuses_is_said(slurm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_command(slurm, "scontrol", 'echo JobState=RUNNING; test "$1" = show')
+    assert end_job(75, requeues=3) == 75
+    assert calls_of(slurm) == ["scontrol show job 7", "scontrol requeue 7"]
+    assert "not in the queue again; launch it to resume" in capsys.readouterr().err
+
+
 COUNTING = """
 import signal, sys, time
 count = 0
@@ -254,12 +261,20 @@ def test_nodes_read_what_the_job_writes() -> None:
 
 
 def test_the_token_is_in_a_private_file_and_on_no_command_line(tmp_path: Path) -> None:
-    names = token_environment(tmp_path / "n1", "5be1")
+    (tmp_path / "n1").mkdir()
+    (tmp_path / "n1" / "token").write_text("of a killed process")
+    names = token_environment(new_folder(tmp_path / "n1"), "5be1")
     file = Path(names["RAY_AUTH_TOKEN_PATH"])
     assert file.read_text() == "5be1"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert names["RAY_AUTH_MODE"] == "token"
+
+
+def test_a_folder_that_cannot_be_removed_is_a_stop(tmp_path: Path) -> None:
+    (tmp_path / "n1").touch()
+    with pytest.raises(Stopped, match=f"{tmp_path}/n1: cannot be removed"):
+        new_folder(tmp_path / "n1")
 
 
 @pytest.mark.parametrize("head", [True, False])

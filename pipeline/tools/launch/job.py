@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,7 +24,7 @@ from typing import Self
 
 from pipeline.commands.boundary import say
 from pipeline.system.stopping import STOPPED
-from pipeline.tools.launch.step import RayStep, port_of_job, token_environment
+from pipeline.tools.launch.step import RayStep, new_folder, port_of_job, token_environment
 from stages.errors import Stopped
 
 START_SECONDS = 300.0
@@ -98,9 +99,10 @@ def end_job(code: int, *, requeues: int) -> int:
             " allows; launch it again to resume",
             STOPPED,
         )
-    if "JobState=RUNNING" not in _scontrol("show", "job", job).split():
+    if "JobState=RUNNING" not in (_scontrol("show", "job", job) or "").split():
         return say(f"job {job}: stopped by Slurm, which decides what becomes of it", STOPPED)
-    _scontrol("requeue", job)
+    if _scontrol("requeue", job) is None:
+        return say(f"job {job}: stopped, and not in the queue again; launch it to resume", STOPPED)
     return say(f"job {job}: stopped; in the queue again, {count + 1:,} of {requeues:,}", STOPPED)
 
 
@@ -147,13 +149,11 @@ def _nodes(step: RayStep) -> Iterator["subprocess.Popen[str]"]:
 @contextlib.contextmanager
 def _token_beside(step: RayStep) -> Iterator[dict[str, str]]:
     """Write the token for the run, and yield the variables that name it to Ray."""
-    folder = step.folder_of("job")
+    folder = new_folder(step.folder_of("job"))
     try:
-        (folder / "token").unlink(missing_ok=True)  # of this job, before it was killed
         yield token_environment(folder, step.token)
     finally:
-        (folder / "token").unlink(missing_ok=True)
-        folder.rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for_nodes(step: RayStep, nodes: "subprocess.Popen[str]", run: ChildRun) -> None:
@@ -197,7 +197,7 @@ def _own_host() -> str:
         Stopped: the address has no number.
     """
     name = os.environ["SLURMD_NODENAME"]
-    fields = dict(field.partition("=")[::2] for field in _scontrol("show", "node", name).split())
+    fields = dict(field.partition("=")[::2] for field in (_scontrol("show", "node", name) or "").split())
     address = fields.get("NodeAddr", name)
     try:
         return socket.gethostbyname(address)
@@ -205,10 +205,10 @@ def _own_host() -> str:
         raise Stopped(f"{name}: its address {address} cannot be resolved: {error}") from error
 
 
-def _scontrol(*arguments: str) -> str:
-    """Return what scontrol says; an error of it is shown and says nothing."""
+def _scontrol(*arguments: str) -> str | None:
+    """Return what scontrol says, or None if it fails; then it has said why."""
     done = subprocess.run(("scontrol", *arguments), check=False, stdout=subprocess.PIPE, text=True)
-    return done.stdout
+    return None if done.returncode else done.stdout
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from pipeline.commands.boundary import say
 from pipeline.engine.memory import process_tree
-from pipeline.tools.launch.step import RayStep, token_environment
+from pipeline.system.stopping import STOPPED
+from pipeline.tools.launch.step import RayStep, new_folder, token_environment
+from stages.errors import Stopped
 
 _LEAST_STORE, _MOST_STORE = 80 << 20, 1 << 30
 _STORE_SHARE = 16
@@ -34,11 +36,17 @@ def main() -> int:
         signal.signal(number, _leave)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what Ray leaves is still ours
     step = RayStep.read(sys.stdin.readline())
-    name, head = os.environ["SLURMD_NODENAME"], os.environ["SLURM_PROCID"] == "0"
-    folder = step.folder_of(name)
-    shutil.rmtree(folder, ignore_errors=True)  # of this job on this node, before it was killed
     try:
-        folder.mkdir(mode=0o700)
+        return _ray_until_end(step)
+    except Stopped as error:
+        return say(error, STOPPED)
+
+
+def _ray_until_end(step: RayStep) -> int:
+    """Run Ray in a new folder, and leave neither processes nor the folder."""
+    name, head = os.environ["SLURMD_NODENAME"], os.environ["SLURM_PROCID"] == "0"
+    folder = new_folder(step.folder_of(name))
+    try:
         environment = os.environ | token_environment(folder, step.token)
         ray = subprocess.Popen(
             ray_command(step, folder, head=head),

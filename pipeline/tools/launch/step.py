@@ -7,9 +7,12 @@ every user of a machine may read.
 """
 
 import json
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
+
+from stages.errors import Stopped
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
 """Below those that systems hand out by themselves, from 32,768 on."""
@@ -58,13 +61,24 @@ def port_of_job(job: int) -> int:
     return _FIRST_PORT + job % _PORTS
 
 
-def token_environment(folder: Path, token: str) -> dict[str, str]:
-    """Write the token into a folder that only this user may read, and return what names it to Ray.
+def new_folder(folder: Path) -> Path:
+    """Make a folder that only this user may read; what a killed process of the job left there goes.
 
     Raises:
-        FileExistsError: the token is there.
+        Stopped: something with the name cannot be removed, such as another user's folder.
     """
-    folder.mkdir(mode=0o700, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise Stopped(
+            f"{folder}: cannot be removed; is it another user's? Remove it, and launch again"
+        ) from error
+    return folder
+
+
+def token_environment(folder: Path, token: str) -> dict[str, str]:
+    """Write the token into a new folder, and return the variables that name it to Ray."""
     file = folder / "token"
     file.touch(mode=0o600, exist_ok=False)
     file.write_text(token)

@@ -26,6 +26,7 @@ from stages.errors import ConfigError, Stopped
 from tests.called import called
 from tests.laws.tiny_run import TINY, write_tiny_corpus
 
+ROOT = Path(__file__).resolve().parents[2]
 STEP = RayStep("5be1", "10.0.0.7", 20_007, "/tmp/shardmill-7")  # noqa: S108  # nothing is written there
 
 
@@ -299,3 +300,29 @@ def test_jobs_that_follow_each_other_have_ports_of_their_own() -> None:
     assert len(set(ports)) == 10_000
     assert min(ports) >= 20_000
     assert max(ports) < 32_768
+
+
+@pytest.mark.slow
+def test_a_job_of_one_node_makes_its_run_on_ray_and_leaves_nothing(corpus: Path, slurm: Path) -> None:
+    """The srun here starts the node's process on this machine."""
+    number = str(os.getpid())
+    write_command(slurm, "scontrol", "echo NodeAddr=127.0.0.1 JobState=RUNNING")
+    own = 'while [ "${1#--}" != "$1" ]; do shift; done'
+    write_command(slurm, "srun", f'{own}; SLURM_PROCID=0 exec "$@"')
+    place = {"SLURM_JOB_ID": number, "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "n1"}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pipeline.tools.launch.job", "--requeues", "3", "--"),
+            *(str(corpus / "run.toml"), "--output", str(corpus / "out"), "--workers", "1"),
+        ],
+        env={**os.environ, **place, "SLURM_CPUS_ON_NODE": "1", "PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "verify mlm: PASS" in done.stdout
+    assert [call.split()[0] for call in calls_of(slurm)] == ["scontrol", "srun"]
+    folders = {path.name for path in Path("/tmp").iterdir()}  # noqa: S108  # where a job has them
+    assert not [name for name in folders if name.startswith(f"shardmill-{number}-")]
+    assert not [line for line in done.stderr.splitlines() if "Traceback" in line]

@@ -143,7 +143,10 @@ def slurm_cluster(folder: Path) -> Iterator[SlurmCluster]:
         for node in NODES:
             cluster.start_node(node)
         _wait_for_nodes(cluster)
-        yield cluster
+        try:
+            yield cluster
+        finally:
+            _cancel_jobs(cluster)
     finally:
         _end_daemons(folder)
 
@@ -179,6 +182,17 @@ def _wait_for_nodes(cluster: SlurmCluster) -> None:
             raise SystemExit(
                 f"Slurm did not start in {_START_SECONDS:.0f} s; see {cluster.folder}/*.log"
             )
+        time.sleep(0.5)
+
+
+def _cancel_jobs(cluster: SlurmCluster) -> None:
+    """Cancel all jobs, and wait until they have left."""
+    if not cluster.call("squeue", "-h"):
+        return
+    cluster.call("scancel", "--partition=main")
+    cluster.call("scancel", "--partition=urgent")
+    end = time.monotonic() + _START_SECONDS
+    while cluster.call("squeue", "-h") and time.monotonic() < end:
         time.sleep(0.5)
 
 

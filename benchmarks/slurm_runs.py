@@ -143,7 +143,10 @@ TRIALS: dict[str, tuple[Disturb, int, tuple[str, ...]]] = {
     "limit": (
         leave_alone,
         1,
-        ("--time", "1", "--requeues", "20", "--sbatch=--signal=B:TERM@15"),
+        (
+            *("--time", "1", "--requeues", "20", "--sbatch=--signal=B:TERM@15"),
+            *("--set", "verify.learning=false"),  # one task of half a minute, which cannot be cut
+        ),
     ),
 }
 """What happens, how often the job begins again at least, and options of the launch."""

@@ -6,7 +6,7 @@ plain      nothing happens
 requeue    `scontrol requeue` twice, each time once more of the run is committed
 node       all processes of a node get signal 9, and its slurmd comes back after the job has left
 preempted  a job of a partition that goes first takes all nodes for some seconds
-limit      a time limit of one minute: the job stops before it, and puts itself into the queue again
+limit      a time limit of two minutes: the job stops before it, and puts itself into the queue again
 
 Slurm runs on this machine, with three nodes on loopback (`slurm_machines`). Each job must end with 0 and
 the bytes of a run in one process, and begin as often as the trial says. No process, folder or shared
@@ -143,10 +143,7 @@ TRIALS: dict[str, tuple[Disturb, int, tuple[str, ...]]] = {
     "limit": (
         leave_alone,
         1,
-        (
-            *("--time", "1", "--requeues", "20", "--sbatch=--signal=B:TERM@15"),
-            *("--set", "verify.learning=false"),  # one task of half a minute, which cannot be cut
-        ),
+        ("--time", "2", "--requeues", "20", "--sbatch=--signal=B:TERM@15"),
     ),
 }
 """What happens, how often the job begins again at least, and options of the launch."""

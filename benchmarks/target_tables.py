@@ -10,6 +10,7 @@ An entry or its small form `needs`:
 
     root       it becomes another user
     mounts     it mounts file systems
+    slurm      it starts Slurm and munge, as root
     peers      other programs, from a package index; small forms that do are run if PEERS is set
     browser    Chromium
     gpu        a GPU; without one it takes a CPU
@@ -30,6 +31,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+
+from slurm_machines import missing_programs
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -56,6 +59,7 @@ def _mounts() -> bool:
 NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "mounts": _mounts,
+    "slurm": lambda: os.geteuid() == 0 and not missing_programs(),
     "peers": lambda: bool(os.environ.get("PEERS")),
     "browser": lambda: shutil.which("chromium") is not None,
     "gpu": lambda: shutil.which("nvidia-smi") is not None,

@@ -182,6 +182,10 @@ EXAMPLES = {
         "shardmill tokenizer resize checkpoint --old old.model --new new.model --output resized",
     ),
     "tokenizer export": ("shardmill tokenizer export out tokenizer-folder",),
+    "launch slurm": (
+        "shardmill launch slurm run.toml --output /shared/out --nodes 4 --time 12:00:00",
+        "shardmill launch slurm run.toml --output /shared/out --nodes 2 --dry-run > job.sh",
+    ),
 }
 """By command, behind `shardmill`. Each is parsed in a test."""
 

@@ -6,6 +6,7 @@ from pipeline.commands.options import examples_of
 from pipeline.tools.compare.command import compare
 from pipeline.tools.export.command import export, quick
 from pipeline.tools.init.command import init
+from pipeline.tools.launch.command import launch_app
 from pipeline.tools.tokenizer.command import tokenizer_app
 
 _SHORT = {
@@ -21,3 +22,4 @@ def add_tools(app: typer.Typer) -> None:
         name = command.__name__
         app.command(name, short_help=_SHORT.get(name), epilog=examples_of(name))(command)
     app.add_typer(tokenizer_app)
+    app.add_typer(launch_app)

@@ -51,7 +51,7 @@ COMMANDS = (
     "init",
     *("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema"),
     *("tokenizer", "tokenizer compare", "tokenizer sweep", "tokenizer verify", "tokenizer extend"),
-    *("tokenizer resize", "tokenizer export"),
+    *("tokenizer resize", "tokenizer export", "launch", "launch slurm"),
 )
 
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (

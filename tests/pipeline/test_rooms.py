@@ -35,6 +35,7 @@ OF_TOOLS = {
     ("commands", "compare"): "the commands of all tools",
     ("commands", "export"): "likewise",
     ("commands", "init"): "likewise",
+    ("commands", "launch"): "likewise",
     ("commands", "tokenizer"): "likewise",
     ("tokenizer", "export"): "a tokenizer's folder is made as an export's is; both read kept texts",
 }

@@ -121,7 +121,7 @@ class ActorPool:
             fit = self._nodes.welcome(actor.node, actor.greet())
         except LostError as lost:
             if actor.node in self.nodes:
-                self._nodes.count_failed_start(actor.node, type(lost.__cause__).__name__)
+                self._nodes.count_failed_start(actor.node, lost.__cause__)
             ended = [actor]
         else:
             ended = [] if fit else [one for one in self.actors if one.node == actor.node]

@@ -25,7 +25,7 @@ from pipeline.engine.tasks import Node, TaskPlace, Worker
 from pipeline.engine.watch import MemoryWatch
 from pipeline.state.worker_place import WorkerPlace
 from pipeline.system.printable import show_bytes
-from stages.errors import DataError, Stopped
+from stages.errors import SetAsideError, Stopped
 
 MAX_ATTEMPTS = 3
 """Workers that one task may take down before it is set aside, if all are on one node."""
@@ -91,7 +91,7 @@ class Dataflow:
         self._failures: list[tuple[Turn, Exception]] = []
         self._losses: defaultdict[Node, list[str]] = defaultdict(list)
         """The nodes on which tasks lost workers, one for each."""
-        self._set_aside: list[tuple[Turn, DataError]] = []
+        self._set_aside: list[tuple[Turn, SetAsideError]] = []
         self._most: dict[str, int] = {}
         """Actors that may work at a time until a step is done, which took too much memory."""
         self._passed: dict[Turn, float] = {}
@@ -214,7 +214,8 @@ class Dataflow:
         if time.monotonic() - oldest > PASSED_SECONDS:
             return  # what has waited for so long is to have the next room
         for actor in self._pool.actors:
-            if len(actor.running) == 1 and actor.only_item is None and not actor.given_up:
+            others = any(self._is_suspect(item) for item in actor.running.values())
+            if len(actor.running) == 1 and actor.only_item is None and not actor.given_up and not others:
                 if self._schedule.num_ready <= len(self._pool.actors):
                     return
                 self._give_one_ahead(actor)
@@ -226,7 +227,7 @@ class Dataflow:
             more = WORKER + item.work.need.bytes - actor.reserved
             fits = more <= (room if item in actor.preferred else 0)
             for_workers = _where(item) is TaskPlace.WORKERS and self._schedule.is_ready(item)
-            if fits and for_workers and not _breaks_chain(item, actor):
+            if fits and for_workers and not _breaks_chain(item, actor) and not self._is_suspect(item):
                 self._hand(item)
                 actor.give(item)
                 return
@@ -353,26 +354,30 @@ class Dataflow:
 
     def _lose(self, actor: Actor, cause: str) -> None:
         """Have a lost actor's tasks done by others; one that others were lost by, too, is set aside."""
-        first = next(iter(actor.running.values()), None)
+        items = list(actor.running.values())
         self._drop(actor)  # it may only be out of reach; two must never write one unit
-        if first is None:
-            return
-        nodes = self._losses[first.task.node]
-        nodes.append(actor.node)
-        if len(nodes) >= MAX_ATTEMPTS or len(set(nodes)) >= MAX_NODES:
-            self._schedule.set_aside(first)
+        for item in items:
+            nodes = self._losses[item.task.node]
+            nodes.append(actor.node)
+            if len(nodes) < MAX_ATTEMPTS and len(set(nodes)) < MAX_NODES:
+                continue
+            self._schedule.set_aside(item)
             message = (
-                f"{first.task.unit}: took down {len(nodes)} workers ({cause}); if they ran out of"
+                f"{item.task.unit}: took down {len(nodes)} workers ({cause}); if they ran out of"
                 " memory, give the run more or set a smaller ingest.unit_size"
             )
-            self._set_aside.append((first.turn, DataError(message)))
+            self._set_aside.append((item.turn, SetAsideError(message)))
             self._progress.note(f"warning: {message}. What does not need it is done first")
 
+    def _is_suspect(self, item: Item) -> bool:
+        """Say whether a task lost a worker: it shares none, so that no other is blamed for it."""
+        return item.task.node in self._losses
 
-def _error_of(set_aside: Sequence[tuple[Turn, DataError]]) -> DataError:
+
+def _error_of(set_aside: Sequence[tuple[Turn, SetAsideError]]) -> SetAsideError:
     """Return the error that names all tasks that were set aside."""
     first, *more = (error for _, error in sorted(set_aside, key=lambda one: one[0]))
-    return DataError(f"{first}; and {len(more)} more, named above") if more else first
+    return SetAsideError(f"{first}; and {len(more)} more, named above") if more else first
 
 
 def _breaks_chain(item: Item, actor: Actor) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ActorUnschedulableError, RayError
 
 from pipeline.engine.cluster import ANSWER_SECONDS, code_digest
 from pipeline.system.memory import machine_memory
@@ -213,11 +213,14 @@ class Nodes:
                 self.memory[name] = said.memory
         return name not in self.left_out
 
-    def count_failed_start(self, name: str, cause: str) -> None:
+    def count_failed_start(self, name: str, cause: BaseException | None) -> None:
         """Note that a worker died while it started; a node on which that happens again is left out."""
+        if isinstance(cause, ActorUnschedulableError):  # the node is gone, and the next look says so
+            self._failed_starts[name], self.left_out[name] = MAX_FAILED_STARTS, "it is gone"
+            return
         count = self._failed_starts[name] = self._failed_starts.get(name, 0) + 1
         if count >= MAX_FAILED_STARTS:
-            self.leave_out(name, f"{count} workers died while they started ({cause})")
+            self.leave_out(name, f"{count} workers died while they started ({type(cause).__name__})")
 
     def _look_on(self) -> None:
         while not self._ended.wait(NODE_SECONDS):

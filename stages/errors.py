@@ -97,10 +97,6 @@ class VerificationError(ShardmillError):
     """A check or a gate failed."""
 
 
-class SetAsideError(VerificationError):
-    """A unit of work took down workers again and again; what does not read it is done."""
-
-
 class Stopped(ShardmillError):  # noqa: N818  # no error: the run can go on
     """The run stopped early; the same command resumes it."""
 

@@ -25,7 +25,7 @@ from pipeline.engine.tasks import Node, TaskPlace, Worker
 from pipeline.engine.watch import MemoryWatch
 from pipeline.state.worker_place import WorkerPlace
 from pipeline.system.printable import show_bytes
-from stages.errors import SetAsideError, Stopped
+from stages.errors import Stopped, VerificationError
 
 MAX_ATTEMPTS = 3
 """Workers that one task may take down before it is set aside, if all are on one node."""
@@ -91,7 +91,7 @@ class Dataflow:
         self._failures: list[tuple[Turn, Exception]] = []
         self._losses: defaultdict[Node, list[str]] = defaultdict(list)
         """The nodes on which tasks lost workers, one for each."""
-        self._set_aside: list[tuple[Turn, SetAsideError]] = []
+        self._set_aside: list[tuple[Turn, VerificationError]] = []
         self._most: dict[str, int] = {}
         """Actors that may work at a time until a step is done, which took too much memory."""
         self._passed: dict[Turn, float] = {}
@@ -366,7 +366,7 @@ class Dataflow:
                 f"{item.task.unit}: took down {len(nodes)} workers ({cause}); if they ran out of"
                 " memory, give the run more or set a smaller ingest.unit_size"
             )
-            self._set_aside.append((item.turn, SetAsideError(message)))
+            self._set_aside.append((item.turn, VerificationError(message)))
             self._progress.note(f"warning: {message}. What does not need it is done first")
 
     def _is_suspect(self, item: Item) -> bool:
@@ -374,10 +374,10 @@ class Dataflow:
         return item.task.node in self._losses
 
 
-def _error_of(set_aside: Sequence[tuple[Turn, SetAsideError]]) -> SetAsideError:
+def _error_of(set_aside: Sequence[tuple[Turn, VerificationError]]) -> VerificationError:
     """Return the error that names all tasks that were set aside."""
     first, *more = (error for _, error in sorted(set_aside, key=lambda one: one[0]))
-    return SetAsideError(f"{first}; and {len(more)} more, named above") if more else first
+    return VerificationError(f"{first}; and {len(more)} more, named above") if more else first
 
 
 def _breaks_chain(item: Item, actor: Actor) -> bool:

@@ -102,6 +102,7 @@ _WORDS = {
     ' --set filters=[{kind="language",fill=true}]'
     ' --set datasets=[{name="clm"},{name="sop",objective={kind="sop"}},'
     '{name="mlm",objective={kind="mlm"}}]',
+    "launch slurm": f"launch slurm /mnt/run.toml -o {_RUN} --nodes 2 --dry-run",
     "status": f"status {_RUN}",
     "verify": f"verify {_RUN} --workers 0",
     "inspect": f"inspect {_RUN}",

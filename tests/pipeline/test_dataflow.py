@@ -15,7 +15,7 @@ from pipeline.engine.nodes import Nodes, fault_of
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.tasks import TaskPlace
 from pipeline.state.worker_place import FolderPlace
-from stages.errors import DataError, SetAsideError
+from stages.errors import DataError, VerificationError
 from tests.memory_book import MemoryBook, step_run, task_of
 from tests.pipeline.trials import (
     Trial,
@@ -146,7 +146,7 @@ def test_a_task_whose_worker_ends_is_done_by_a_new_one_and_one_that_takes_down_a
     shared.do(step_run("s", phase(task_of("s", "x", die_once, "x"))))
     assert (shared.root / "x.died").exists()
     shared.book.commits.clear()  # workers lost in an earlier call do not count
-    with pytest.raises(SetAsideError, match=r"^x: took down 2 workers \(ActorDiedError\)"):
+    with pytest.raises(VerificationError, match=r"^x: took down 2 workers \(ActorDiedError\)"):
         shared.do(step_run("s", phase(task_of("s", "x", die, "x"))))
     assert (shared.root / "x.deaths").read_text() == "xx"
     assert shared.flow._pool.actors == []  # noqa: SLF001  # no more start than there are tasks
@@ -162,7 +162,9 @@ def test_what_does_not_read_a_task_that_was_set_aside_is_done_and_what_reads_it_
     reader = step_run("b", phase(task(say_who, "reader", "b")), after=("a",))
     other = step_run("c", phase(task(say_who, 1, "c"), task(say_who, 2, "c")))
     last = step_run("d", phase(task(say_who, 3, "d")), after=("c",))
-    with pytest.raises(SetAsideError, match=r"^die-a: took down 3 workers \(ActorDiedError\); if they"):
+    with pytest.raises(
+        VerificationError, match=r"^die-a: took down 3 workers \(ActorDiedError\); if they"
+    ):
         shared.do(deadly, reader, other, last)
     assert (shared.root / "a.deaths").read_text() == "xxx"
     assert sorted(shared.book.units) == ["say_who-1", "say_who-2", "say_who-3", "say_who-beside"]

@@ -39,7 +39,7 @@ HOLDING = [
     "simplecache::s3://KEY:hunter2@bucket/x",
 ]
 """URLs that have a secret."""
-WORDS = {"--format": "mds", "--pieces": "9"}
+WORDS = {"--format": "mds", "--pieces": "9", "--nodes": "2"}
 """What required options are given that name no path."""
 _PATHS = re.compile("DIR|PATH|FILE|FOLDER|MODEL|CHECKPOINT|[.]Path")
 
@@ -75,6 +75,7 @@ STORED = (
     "inspect folder",
     "export folder",
     "export --to",
+    "launch slurm --output",
 )
 """Those that take a URL of a store."""
 FREE = "quick paths"
@@ -86,7 +87,7 @@ READ = (
     *("tokenizer sweep run_file", "tokenizer sweep --parallel", "tokenizer extend model"),
     *("tokenizer extend --text", "tokenizer extend --old-text", "tokenizer resize checkpoint"),
     *("tokenizer resize --old", "tokenizer resize --new", "tokenizer resize --text"),
-    *("tokenizer export model", "tokenizer export --text"),
+    *("tokenizer export model", "tokenizer export --text", "launch slurm run_file"),
 )
 """Those that name no run and nothing that is written: their names may have any bytes."""
 REFUSING = [name for name in COMMANDS if name != FREE]
@@ -132,7 +133,7 @@ def test_no_command_shows_the_secret_of_a_url(
 
 
 def test_every_option_and_argument_that_names_a_path_is_among_those_tried() -> None:
-    assert len(COMMANDS) == 43
+    assert len(COMMANDS) == 45
     assert {*NAMED, *STORED, *READ, FREE} <= COMMANDS.keys()
 
 

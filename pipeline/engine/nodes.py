@@ -196,7 +196,7 @@ class Nodes:
         return sum(self._known[name].cores for name in self.names)
 
     def leave_out(self, name: str, reason: str) -> None:
-        """Give a node no work any more, and tell people once."""
+        """Let a node get no more work, and tell people once."""
         if name not in self.left_out:
             self.left_out[name] = reason
             host = self._known[name].host if name in self._known else name

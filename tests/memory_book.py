@@ -7,7 +7,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.step_run import StepRun, one_phase
 from pipeline.engine.tasks import Function, Node, Phase, Phases, Task
 from pipeline.state.commit_object import Commit
-from pipeline.state.commits import Outcome
+from pipeline.state.publishing import Outcome
 from pipeline.state.worker_place import NOTHING, Known
 
 
@@ -37,6 +37,9 @@ class MemoryBook:
         )
         self.commits[task.node] = commit
         return commit
+
+    def flush(self) -> None:
+        """Note nothing: all lasts as long as this."""
 
     def begin(self, phase: Phase, step: str, total: int) -> "MemoryBatch":
         """Note that work on a phase begins."""

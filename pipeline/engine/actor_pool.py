@@ -13,6 +13,7 @@ from pipeline.engine.nodes import Nodes
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
 from pipeline.engine.watch import end_process
+from pipeline.state.attempts import withdraw
 from pipeline.state.worker_place import FolderPlace, WorkerPlace
 from stages.errors import Stopped
 
@@ -49,6 +50,11 @@ class ActorPool:
     def free_gpus(self) -> int:
         """GPUs that no actor has."""
         return self.num_gpus - sum(actor.num_gpus > 0 for actor in self.actors)
+
+    @property
+    def num_started(self) -> int:
+        """Actors that have started."""
+        return sum(actor.has_started for actor in self.actors)
 
     def idle(self) -> list[Actor]:
         """Return the actors that wait for a task."""
@@ -137,11 +143,13 @@ class ActorPool:
         self.actors.append(actor)
 
     def drop(self, actor: Actor) -> list[Item]:
-        """End an actor; return the tasks that it had been given."""
+        """End an actor, and what it published in vain; return the tasks that it had been given."""
         self.actors.remove(actor)
         actor.end()
+        temporary = self._place.temporary
+        withdraw(temporary.parent.parent, [temporary / actor.name])
         waiting = [] if actor.only_item is None or actor.running else [actor.only_item]
-        return [*actor.running.values(), *waiting]
+        return [*actor.items, *waiting]
 
     def drop_late(self) -> list[Item]:
         """End actors that do not start: the cluster has less than it says, or than was asked for.

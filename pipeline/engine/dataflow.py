@@ -8,36 +8,34 @@ and when, changes no byte; `pipeline.engine.plain_loop` is the oracle.
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-import ray
-
 from pipeline.engine.actor_pool import ActorPool
-from pipeline.engine.actors import Actor, LostError, result_of
+from pipeline.engine.actors import Actor, LostError, arrived, batch_size, results_of
 from pipeline.engine.cluster import check_daemons
+from pipeline.engine.losses import Losses
 from pipeline.engine.memory import WORKER, WorkerResources
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item, Schedule, Turn
 from pipeline.engine.step_run import CommitStore, StepRun, fitting
-from pipeline.engine.tasks import Node, TaskPlace, Worker
+from pipeline.engine.tasks import TaskPlace, Worker
 from pipeline.engine.watch import MemoryWatch
+from pipeline.state.publishing import Outcome
 from pipeline.state.worker_place import WorkerPlace
 from pipeline.system.printable import show_bytes
-from stages.errors import Stopped, VerificationError
+from stages.errors import Stopped
 
-MAX_ATTEMPTS = 3
-"""Workers that one task may take down before it is set aside, if all are on one node."""
-MAX_NODES = 2
-"""Nodes on which one task may take down workers before it is set aside."""
-POLL_SECONDS = 0.5
-"""Longest wait for results before signals and nodes are looked at."""
+MAX_VAIN = 3
+"""Idle actors that are given up for memory, one after the other, before a step is refused."""
 NODE_CHECK_SECONDS = 2.0
 SPARE_SECONDS = 5.0
 """How long a task waits for room before idle actors are ended for it."""
 PASSED_SECONDS = 30.0
 """How long later tasks may pass one that does not fit."""
+_SHARES = 4
+"""An actor is given at most one part in so many of its share of the tasks that are ready."""
 MAX_PREFERRED = 8
 """Tasks that an actor prefers, of those that its own made ready."""
 
@@ -45,9 +43,8 @@ MAX_PREFERRED = 8
 class Dataflow:
     """Does steps on Ray actors, which stay from one call to the next.
 
-    A lost actor's tasks are given out again. A task that takes down workers again and again is set
-    aside: what does not read it is done, what reads it does not begin, and it is named at the end. If a
-    task fails, those at work are finished and the first failure in canonical order is raised.
+    A lost actor's tasks are given out again, or set aside (`pipeline.engine.losses`). If a task fails,
+    those at work are finished and the first failure in canonical order is raised.
 
     Args:
         place: of the run.
@@ -89,15 +86,13 @@ class Dataflow:
     def _begin(self, steps: Sequence[StepRun]) -> None:
         self._schedule = Schedule(steps, self._book)
         self._failures: list[tuple[Turn, Exception]] = []
-        self._losses: defaultdict[Node, list[str]] = defaultdict(list)
-        """The nodes on which tasks lost workers, one for each."""
-        self._set_aside: list[tuple[Turn, VerificationError]] = []
+        self._losses = Losses()
         self._most: dict[str, int] = {}
         """Actors that may work at a time until a step is done, which took too much memory."""
         self._passed: dict[Turn, float] = {}
         """When tasks first did not fit."""
         self._vain = 0
-        """Idle actors that were given up since the last commit."""
+        """Idle actors given up since the last commit."""
 
     def _round(self) -> bool:
         """Go on with what can go on, and wait for a result; say whether there is more to do."""
@@ -113,8 +108,8 @@ class Dataflow:
             raise min(self._failures, key=lambda failure: failure[0])[1]
         if self._schedule.is_done:
             return False
-        if self._set_aside and not at_work and not self._schedule.num_ready:
-            raise _error_of(self._set_aside)
+        if self._losses.set_aside and not at_work and not self._schedule.num_ready:
+            raise self._losses.error()
         self._wait(at_work)
         return True
 
@@ -125,6 +120,7 @@ class Dataflow:
             self._hand(item)
             self._schedule.at = item.turn
             self._schedule.commit(item, self._here.run(item.task))
+            self._book.flush()
             self._schedule.advance()
         if self._schedule.num_ready:
             self._pool.start_ray()
@@ -143,7 +139,7 @@ class Dataflow:
         )
 
     def _hand(self, item: Item) -> None:
-        """Note that a task is given to somebody."""
+        """Note that somebody gets a task."""
         self._passed.pop(item.turn, None)
         self._schedule.give(item)
 
@@ -192,7 +188,7 @@ class Dataflow:
             return True
         if any(self._give(actor, item) for actor in idle):
             return True
-        starting = sum(not actor.has_started for actor in self._pool.actors)
+        starting = len(self._pool.actors) - self._pool.num_started
         pool = sum(actor.only_item is None for actor in self._pool.actors)
         more = pool < self._pool.workers and starting < self._schedule.num_ready
         node = self._pool.node_with(need) if more else None
@@ -204,9 +200,24 @@ class Dataflow:
         """Hand a task to an idle actor if its node has room for it."""
         if item.work.need.bytes > self._pool.room(actor.node):
             return False
-        self._hand(item)
-        actor.give(item)
+        self._give_batch(actor, item)
         return True
+
+    def _give_batch(self, actor: Actor, item: Item) -> None:
+        """Hand a task to an actor, and short ones of its phase with it."""
+        share = self._schedule.num_ready // (_SHARES * self._pool.workers)
+        size = 1 if self._losses.suspect(item) else min(share, batch_size(item.work))
+        preferred = [one for one in actor.preferred if one.work is item.work]
+        batch = [item]
+        self._hand(item)
+        while len(batch) < size:
+            more = next((one for one in preferred if self._schedule.is_ready(one)), None)
+            more = more or self._schedule.next_beside(item)
+            if more is None or self._losses.suspect(more):
+                break
+            self._hand(more)
+            batch.append(more)
+        actor.give(batch)
 
     def _give_ahead(self) -> None:
         """Hand a second task to actors while enough are ready, so that none waits for the driver."""
@@ -214,7 +225,7 @@ class Dataflow:
         if time.monotonic() - oldest > PASSED_SECONDS:
             return  # what has waited for so long is to have the next room
         for actor in self._pool.actors:
-            others = any(self._is_suspect(item) for item in actor.running.values())
+            others = any(self._losses.suspect(item) for item in actor.items)
             if len(actor.running) == 1 and actor.only_item is None and not actor.given_up and not others:
                 if self._schedule.num_ready <= len(self._pool.actors):
                     return
@@ -227,9 +238,8 @@ class Dataflow:
             more = WORKER + item.work.need.bytes - actor.reserved
             fits = more <= (room if item in actor.preferred else 0)
             for_workers = _where(item) is TaskPlace.WORKERS and self._schedule.is_ready(item)
-            if fits and for_workers and not _breaks_chain(item, actor) and not self._is_suspect(item):
-                self._hand(item)
-                actor.give(item)
+            if fits and for_workers and not actor.breaks_chain(item) and not self._losses.suspect(item):
+                self._give_batch(actor, item)
                 return
 
     def _make_room(self, idle: Sequence[Actor], waited: Mapping[Turn, float]) -> bool:
@@ -267,7 +277,7 @@ class Dataflow:
         self._count_workers()
 
     def _count_workers(self) -> None:
-        self._book.count_workers(sum(actor.has_started for actor in self._pool.actors))
+        self._book.count_workers(self._pool.num_started)
 
     def _retire(self, actor: Actor) -> None:
         """Go on after an actor was given up, with fewer at a time."""
@@ -275,10 +285,10 @@ class Dataflow:
             self._drop(actor)
             self._vain += 1
             item = next(self._schedule.ready(), None)
-            if self._vain >= MAX_ATTEMPTS and item is not None:  # not even idle actors fit
+            if self._vain >= MAX_VAIN and item is not None:  # not even idle actors fit
                 self._watch.refuse(item.task.name, step=item.task.step, remedy=item.work.need.remedy)
             return
-        items = list(actor.running.values())
+        items = actor.items
         others = sum(bool(one.running) for one in self._pool.actors) - 1
         self._drop(actor)
         first = items[0]
@@ -298,13 +308,15 @@ class Dataflow:
         running = {ref: actor for actor in at_work for ref in actor.running}
         starting = {actor.hello: actor for actor in at_work if not actor.has_started}
         if running or starting:
-            refs = [*starting, *running]
-            ready, _ = ray.wait(refs, timeout=POLL_SECONDS, fetch_local=False)
-            for ref in ready:  # one at most
+            for ref in arrived([*starting, *running]):
+                actor = starting.get(ref) or running[ref]
+                if actor not in self._pool.actors:
+                    continue  # an answer before this one ended it
                 if ref in starting:
-                    self._welcome(starting[ref])
+                    self._welcome(actor)
                 else:
-                    self._take(running[ref], ref)
+                    self._take(actor, ref)
+            self._book.flush()
         check_daemons()
         if time.monotonic() - self._checked > NODE_CHECK_SECONDS:
             self._checked = time.monotonic()
@@ -325,65 +337,58 @@ class Dataflow:
         if actor.only_item is not None and self._failures:
             self._drop(actor)
         elif actor.only_item is not None:
-            actor.give(actor.only_item)
+            actor.give([actor.only_item])
 
     def _take(self, actor: Actor, ref: Any) -> None:
-        """Commit a result, or deal with its failure."""
-        item = actor.running.pop(ref)
-        try:
-            outcome = result_of(ref, item)
-            following, woken = self._schedule.commit(item, outcome)
-            self._vain = 0
-            before = [one for one in actor.preferred if self._schedule.is_ready(one)]
-            actor.preferred = [*woken, *before][:MAX_PREFERRED]
-        except LostError as lost:
-            actor.running = {ref: item, **actor.running}
-            if not actor.given_up:  # else it is the watch's doing, and no fault of the task
-                self._lose(actor, type(lost.__cause__).__name__)
-            return
-        except Stopped:
-            raise
-        except Exception as error:  # noqa: BLE001  # raised when those at work are finished
-            self._failures.append((item.turn, error))
-            following = None
+        """Commit the results of a batch, or deal with its failure."""
+        batch = actor.running.pop(ref)
+        following = None
+        with self._noting_failure(batch[0]):
+            try:
+                outcomes = results_of(ref, batch)
+            except LostError as lost:
+                actor.running = {ref: batch, **actor.running}
+                if not actor.given_up:  # else it is the watch's doing, and no fault of the task
+                    self._lose(actor, type(lost.__cause__).__name__)
+                return
+            for item in batch[len(outcomes) :]:
+                self._schedule.give_back(item)
+            for item, outcome in zip(batch, outcomes, strict=False):
+                with self._noting_failure(item):
+                    following = self._commit(actor, item, outcome)
         if following is not None and not self._failures:
-            actor.give(following)
+            actor.give([following])
         elif actor.only_item is not None:
             actor.only_item = None
             self._drop(actor)
 
+    def _commit(self, actor: Actor, item: Item, outcome: Outcome) -> Item | None:
+        """Commit a result; return the task that goes on from it, if any."""
+        following, woken = self._schedule.commit(item, outcome)
+        self._vain = 0
+        before = [one for one in actor.preferred if self._schedule.is_ready(one)]
+        actor.preferred = [*woken, *before][:MAX_PREFERRED]
+        return following
+
+    @contextmanager
+    def _noting_failure(self, item: Item) -> Iterator[None]:
+        """Keep what a task raised, until those at work are finished."""
+        try:
+            yield
+        except Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001  # raised when those at work are finished
+            self._failures.append((item.turn, error))
+
     def _lose(self, actor: Actor, cause: str) -> None:
         """Have a lost actor's tasks done by others; one that others were lost by, too, is set aside."""
-        items = list(actor.running.values())
-        self._drop(actor)  # it may only be out of reach; two must never write one unit
+        items = actor.items
+        self._drop(actor)
         for item in items:
-            nodes = self._losses[item.task.node]
-            nodes.append(actor.node)
-            if len(nodes) < MAX_ATTEMPTS and len(set(nodes)) < MAX_NODES:
-                continue
-            self._schedule.set_aside(item)
-            message = (
-                f"{item.task.unit}: took down {len(nodes)} workers ({cause}); if they ran out of"
-                " memory, give the run more or set a smaller ingest.unit_size"
-            )
-            self._set_aside.append((item.turn, VerificationError(message)))
-            self._progress.note(f"warning: {message}. What does not need it is done first")
-
-    def _is_suspect(self, item: Item) -> bool:
-        """Say whether a task lost a worker: it shares none, so that no other is blamed for it."""
-        return item.task.node in self._losses
-
-
-def _error_of(set_aside: Sequence[tuple[Turn, VerificationError]]) -> VerificationError:
-    """Return the error that names all tasks that were set aside."""
-    first, *more = (error for _, error in sorted(set_aside, key=lambda one: one[0]))
-    return VerificationError(f"{first}; and {len(more)} more, named above") if more else first
-
-
-def _breaks_chain(item: Item, actor: Actor) -> bool:
-    """Say whether a task would come between two that read one stream, or begin another in between."""
-    of_step = [one for one in actor.running.values() if one.task.step == item.task.step]
-    return any(one.task.chained or item.task.chained for one in of_step)
+            message = self._losses.count(item, actor.node, cause)
+            if message:
+                self._schedule.set_aside(item)
+                self._progress.note(f"warning: {message}. What does not need it is done first")
 
 
 def _where(item: Item) -> TaskPlace:

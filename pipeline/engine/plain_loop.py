@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pipeline.engine.step_run import CommitStore, PhaseRun, StepRun, fitting
 from pipeline.engine.tasks import Task, Worker
 from pipeline.engine.watch import MemoryShort, MemoryWatch
-from pipeline.state.commits import Outcome
+from pipeline.state.publishing import Outcome
 from pipeline.state.worker_place import WorkerPlace
 
 
@@ -52,6 +52,7 @@ class PlainLoop:
                     task: Task | None = first
                     while task is not None:
                         task = work.commit(task, self._do(work, task))
+                        self._book.flush()
                 answer = work.answer()
 
     def close(self) -> None:
@@ -60,11 +61,12 @@ class PlainLoop:
     def _do(self, work: PhaseRun, task: Task) -> Outcome:
         """Do one task while it is watched."""
         work.give(task)
+        commits = work.phase.take is None
         if self._watch is None:
-            return self._worker.run(task)
+            return self._worker.run(task, commits=commits)
         try:
             with self._watch.guard_this_process():
-                return self._worker.run(task)
+                return self._worker.run(task, commits=commits)
         except (MemoryShort, MemoryError):  # compiled code may turn the one into the other
             if not self._watch.gave_up:
                 raise  # it is the system that has no more, as under ulimit -v

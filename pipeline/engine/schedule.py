@@ -20,7 +20,7 @@ from typing import Any
 from pipeline.engine.step_run import CommitStore, PhaseRun, StepRun
 from pipeline.engine.tasks import Node, Task
 from pipeline.state.commit_object import Commit
-from pipeline.state.commits import Outcome
+from pipeline.state.publishing import Outcome
 
 Turn = tuple[int, int]
 """In canonical order: the number of the step, then that of the task."""
@@ -101,10 +101,19 @@ class Schedule:
     def ready(self) -> Iterator[Item]:
         """Yield the first task that is ready of each step: urgent ones, then in canonical order."""
         for active in sorted(self._active, key=lambda one: not one.is_urgent):
-            while active.queue and active.queue[0].task.node not in self._ready:
-                heapq.heappop(active.queue)  # it was given out of its turn
-            if active.queue:
-                yield active.queue[0]
+            first = self._first(active)
+            if first is not None:
+                yield first
+
+    def next_beside(self, item: Item) -> Item | None:
+        """Return the first task that is ready of the phase of another."""
+        first = self._first(self._of(item))
+        return first if first is not None and first.work is item.work else None
+
+    def _first(self, active: _BegunStep) -> Item | None:
+        while active.queue and active.queue[0].task.node not in self._ready:
+            heapq.heappop(active.queue)  # it was given out of its turn
+        return active.queue[0] if active.queue else None
 
     @property
     def num_ready(self) -> int:

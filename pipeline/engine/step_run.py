@@ -10,8 +10,11 @@ from typing import Any, Protocol
 from pipeline.engine.memory import Need, fitting_workers
 from pipeline.engine.tasks import Phase, Task
 from pipeline.state.commit_object import Commit
-from pipeline.state.commits import Outcome
+from pipeline.state.publishing import Outcome
 from pipeline.state.worker_place import Known
+
+_NEWS = 0.125
+"""Weight of the last task in the seconds that tasks take on average."""
 
 
 class PhaseProgress(Protocol):
@@ -38,7 +41,11 @@ class CommitStore(Protocol):
         ...
 
     def commit(self, task: Task, outcome: Outcome) -> Commit:
-        """Commit what a task made."""
+        """Commit what a task made; `flush` makes that last."""
+        ...
+
+    def flush(self) -> None:
+        """Have what was committed outlast a power cut, and what was noted outlast a kill."""
         ...
 
     def begin(self, phase: Phase, step: str, total: int) -> PhaseProgress:
@@ -98,6 +105,8 @@ class PhaseRun:
     _new: list[str] = field(default_factory=list)
     _batch: PhaseProgress | None = None
     _left: int = 0
+    seconds: float | None = None
+    """What its tasks took of late, on average; None before the first."""
 
     def __post_init__(self) -> None:
         """Look what of it is committed."""
@@ -150,6 +159,8 @@ class PhaseRun:
 
     def commit(self, task: Task, outcome: Outcome) -> Task | None:
         """Commit what a task made; return the task that goes on from it, if any."""
+        took = outcome.metrics.get("seconds", 0.0)
+        self.seconds = took if self.seconds is None else self.seconds + (took - self.seconds) * _NEWS
         if self.phase.take is not None:
             self.phase.take(task, outcome)
             self._left -= 1

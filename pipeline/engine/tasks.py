@@ -9,6 +9,7 @@ Phases: tasks of a step that may run in any order, one phase after another.
 import resource
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.engine.memory import Need
-from pipeline.state.commit_object import Commit
-from pipeline.state.commits import Outcome
+from pipeline.state.commit_object import Commit, commit_key
+from pipeline.state.publishing import NOTHING_PUBLISHED, Outcome
 from pipeline.state.worker_place import NOTHING, Known, WorkerPlace
 from pipeline.system.disk_faults import named
 from pipeline.system.memory import release_freed_memory
@@ -113,38 +114,64 @@ class Worker:
 
     Args:
         place: of the run.
+        name: of its folder, no other's of the attempt.
     """
 
-    def __init__(self, place: WorkerPlace) -> None:
+    def __init__(self, place: WorkerPlace, name: str = "driver") -> None:
         self._place = place
+        self._folder = place.temporary / name
         self._cache: dict[str, Any] = {}
+        self._left = deque[tuple[Path, Path]]()
+        """Folders of units that it did, and where their commits are to be."""
 
-    def run(self, task: Task, known: Known = NOTHING) -> Outcome:
-        """Do one task and bring its files to the disk.
+    def run(self, task: Task, known: Known = NOTHING, *, commits: bool = True) -> Outcome:
+        """Do one task, bring its files to the disk and publish them.
 
         Args:
             task: to be done.
             known: what it is told of the files that it may read.
+            commits: whether what it makes is to be committed.
         """
-        folder = self._place.temporary / task.step / task.unit
+        self._tidy()
+        folder = self._folder / task.step / task.unit
         with named(folder), self._place.using(known):
-            return self._run(task, folder)
+            return self._run(task, folder, commits=commits)
 
-    def _run(self, task: Task, folder: Path) -> Outcome:
+    def _tidy(self) -> None:
+        """Remove the folders of units that are committed: their files have other names."""
+        while self._left and self._left[0][1].exists():  # the driver commits them in their order
+            shutil.rmtree(self._left.popleft()[0], ignore_errors=True)
+
+    def _run(self, task: Task, folder: Path, *, commits: bool) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         wall, processor = time.perf_counter(), time.process_time()
         record = task.function(Workspace(self._place.root, folder, self._cache), task.payload)
         files = {key: digest_file(folder / key) for key in _keys(folder)}
         sync_files(folder)
-        tags = self._place.publish(folder, files)
+        reported = record.model_dump(mode="json")
+        published = NOTHING_PUBLISHED
+        if commits:
+            commit = Commit(
+                step=task.step,
+                unit=task.unit,
+                fingerprint=task.fingerprint,
+                files=files,
+                record=reported,
+            )
+            published = self._place.publish(folder, commit)
+        if published.is_linked:
+            written = self._place.temporary.parent.parent  # which the run's folder may not be
+            self._left.append((folder, written / commit_key(task.step, task.unit)))
+        else:
+            shutil.rmtree(folder)
         metrics = {
             "seconds": time.perf_counter() - wall,
             "cpu_seconds": time.process_time() - processor,
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
         }
         release_freed_memory()
-        return Outcome(folder, files, record.model_dump(mode="json"), metrics, tags)
+        return Outcome(folder, files, reported, metrics, published)
 
 
 def _keys(folder: Path) -> Iterator[str]:

@@ -15,14 +15,15 @@ from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.engine.step_run import PhaseProgress, StepRun, documents_of, one_phase
 from pipeline.engine.tasks import Phase, Task
 from pipeline.engine.watch import MemoryWatch, Peak
+from pipeline.state.attempts import new_attempt, sweep
 from pipeline.state.commit_object import Commit, Reported
-from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import Journal, end_last_line, read_lock, run_lock
 from pipeline.state.ledger import ledger_key, write_flows
 from pipeline.state.other_runs import other_runs
 from pipeline.state.places import place_of, working_commits_of
+from pipeline.state.publishing import Outcome
 from pipeline.state.read_only import ReadOnlyCommits
-from pipeline.state.storage import new_attempt, sweep
 from pipeline.state.stored_run import stored_run_at
 from pipeline.state.worker_place import NOTHING, Known
 from pipeline.steps.changed_files import ChangedFilesRecord, compare_files, files_to_check
@@ -93,16 +94,21 @@ class Execution:
         return self.commits.get(task.step, task.unit, task.fingerprint)
 
     def commit(self, task: Task, outcome: Outcome) -> Commit:
-        """Commit what a task made, and log what that took."""
+        """Commit what a task made, and log what that took; `flush` makes both last."""
         commit = self.commits.put(task.step, task.unit, task.fingerprint, outcome)
         metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
-        self.journal.log("commit", step=task.step, unit=task.unit, **metrics)
+        self.journal.log_soon("commit", step=task.step, unit=task.unit, **metrics)
         self.progress.tell_unit(lambda: _unit_line(task, outcome))
         return commit
 
+    def flush(self) -> None:
+        """Have what was committed outlast a power cut, and what was logged outlast a kill."""
+        self.commits.flush()
+        self.journal.flush()
+
     def give(self, task: Task, *, waited: float = 0.0) -> None:
         """Log that a task is given to a worker, and for how many seconds it was ready before."""
-        self.journal.log("dispatch", step=task.step, unit=task.unit, waited=round(waited, 4))
+        self.journal.log_soon("dispatch", step=task.step, unit=task.unit, waited=round(waited, 4))
 
     def known(self, task: Task, before: Commit | None) -> Known:
         """Return what a worker is told of the files that a task may read; nothing in a folder."""
@@ -149,6 +155,7 @@ class Execution:
             files[key] = digest_file(folder / key)
         outcome = Outcome(folder, files, record.model_dump(mode="json"))
         commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome, passing=passing)
+        self.flush()
         self.commits.release(step.name, passing)
         self._tell_files(step.name)
         self.journal.log("step", step=step.name, fingerprint=step.fingerprint)

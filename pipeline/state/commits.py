@@ -1,23 +1,22 @@
 """Commits: a unit of work is whole or absent.
 
-    1. a worker writes its files under tmp/ATTEMPT/UNIT/, brings them to the disk, reports digests
-    2. the driver checks the digests and moves the files to their final keys
-    3. the driver creates commits/STEP/UNIT.json; that object is the commit
+    1. a worker writes its files under tmp/ATTEMPT/WORKER/STEP/UNIT/, and brings them to the disk
+    2. it links them to their final keys, which replaces nothing, and writes the commit beside them
+    3. the driver links that to commits/STEP/UNIT.json; this object is the commit
 
-A kill before 3 leaves files that nothing refers to; the next run makes them again, the same. Files of
-other attempts are under tmp/ only and are swept. A step that is whole has commits/STEP/_step.json, which
+A kill before 3 leaves files at final keys that no commit names. They are under tmp/, too, by which
+`withdraw` finds and removes them. A step that is whole has commits/STEP/_step.json, which
 names the commits of its units. A commit holds its own name and a digest of itself: a copy under another
 name, a commit that was changed and one that is missing are damage, and are never acted on.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from pipeline.state.commit_object import COMMITS, ENDING, Commit, commit_key, parse_commit, way_out
+from pipeline.state.publishing import COMMIT_FILE, Outcome, require_written
 from pipeline.state.state_files import readable
 from pipeline.state.storage import LocalStorage
 from stages.config import canonical_json
@@ -33,22 +32,9 @@ STEP_COMMIT = "_step"
 SCAN = "scan"
 """The step before the plan: what the plan is made from is committed first."""
 DATASETS = "datasets"
+_ALL_FIELDS = set(Commit.model_fields)
+"""One set for all commits: of its own each would have 728 bytes."""
 DRAWN_FOLDER = "drawn"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a worker hands back: files it wrote under its attempt's folder, and its record."""
-
-    folder: Path
-    """Where the files are; their final keys are relative to it."""
-    files: Mapping[str, FileDigest]
-    record: dict[str, JsonValue] = field(default_factory=dict)
-    """Part of the commit: a function of the work alone."""
-    metrics: dict[str, float] = field(default_factory=dict)
-    """Part of the log: seconds and bytes of memory."""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    """Of the files that are in the run's store already, by key; none in a folder."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +80,10 @@ class Commits:
         """Steps whose earlier commits were compared; what they get later is of this session."""
         self._seals: dict[str, str] = {}
         """Digests of the commits that this session read or made, by key."""
+        self._listed: dict[str, set[str]] = {}
+        """By step: its units of which there is a commit object."""
+        self._unsynced: dict[str, str] = {}
+        """By step: the key of a commit, if names of commits are still to be brought to the disk."""
 
     def get(self, step: str, unit: str, fingerprint: str, *, trusting: bool = False) -> Commit | None:
         """Return the commit of a unit, if there is one of the same fingerprint.
@@ -107,6 +97,8 @@ class Commits:
         Raises:
             DataError: a committed file is gone or has another size.
         """
+        if unit not in self._there(step):
+            return None
         commit = self.read(step, unit)
         if commit is None or commit.fingerprint != fingerprint:
             return None
@@ -114,6 +106,12 @@ class Commits:
         if fault:
             raise DataError(f"{fault}; {way_out(step)}")
         return commit
+
+    def _there(self, step: str) -> set[str]:
+        """Return the units of a step of which there is a commit object: no other process makes any."""
+        if step not in self._listed:
+            self._listed[step] = set(self.units(step))
+        return self._listed[step]
 
     def put(
         self,
@@ -124,11 +122,10 @@ class Commits:
         *,
         passing: tuple[str, ...] = (),
     ) -> Commit:
-        """Check, move and commit what a worker made; or a whole step, once its units are committed.
+        """Commit what a worker made; or a whole step, once its units are committed. Then call `flush`.
 
         The worker took the digests; whether the bytes still have them is looked at by who reads them
-        later, and by verification. Here only the sizes are, so that the driver's work does not grow with
-        the bytes.
+        later, and by verification. So the driver's work does not grow with the bytes.
 
         Args:
             step: name in the plan.
@@ -140,36 +137,59 @@ class Commits:
         Raises:
             DataError: a file has not the size that the worker reported.
         """
-        self._require_written(outcome)
-        commit = Commit(
-            step=step,
-            unit=unit,
-            fingerprint=fingerprint,
-            files=dict(outcome.files),
-            record=outcome.record,
-            units=self._units(step, passing) if unit == STEP_COMMIT else {},
-        ).sealed()
+        seal = outcome.published.seal
+        if seal:  # its worker made this very commit
+            commit = Commit.model_construct(
+                _ALL_FIELDS,
+                step=step,
+                unit=unit,
+                fingerprint=fingerprint,
+                files=dict(outcome.files),
+                record=outcome.record,
+                units={},
+                xxh3=seal,
+            )
+        else:
+            commit = Commit(
+                step=step,
+                unit=unit,
+                fingerprint=fingerprint,
+                files=dict(outcome.files),
+                record=outcome.record,
+                units=self._units(step, passing) if unit == STEP_COMMIT else {},
+            ).sealed()
         self._publish(commit, outcome)
         return commit
 
-    def _require_written(self, outcome: Outcome) -> None:
-        """Refuse files that have not the sizes that their worker reported."""
-        for key, digest in outcome.files.items():
-            require_written(outcome.folder / key, digest)
-
     def _publish(self, commit: Commit, outcome: Outcome) -> None:
-        """Move the files of a unit to their keys, then create its commit."""
-        step, unit = commit.step, commit.unit
-        for key in outcome.files:
+        """Bring the files of a unit to their keys as far as its worker did not, then its commit."""
+        made = outcome.published
+        left = made.taken if made.is_linked else outcome.files
+        for key in left:
+            require_written(outcome.folder / key, outcome.files[key])
+        for key in left:
             self.storage.publish(outcome.folder / key, key)
-        self.storage.sync_folders(outcome.files.keys())
-        if not self.storage.put_new(commit_key(step, unit), canonical_json(commit)):
+        if left:
+            self.storage.sync_folders(left)
+        key = commit_key(commit.step, commit.unit)
+        if made.is_linked:
+            new = self.storage.link_new(f"{outcome.folder}/{COMMIT_FILE}", key)
+        else:
+            new = self.storage.put_new(key, canonical_json(commit))
+        if not new:
             raise DataError(
-                f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
-                " run may write to a folder"
+                f"{self.storage.root}: another process committed {commit.step}/{commit.unit} meanwhile;"
+                " only one run may write to a folder"
             )
-        self._sound.add(commit_key(step, unit))
-        self._seals[commit_key(step, unit)] = commit.xxh3
+        self._sound.add(key)
+        self._there(commit.step).add(commit.unit)
+        self._seals[key] = commit.xxh3
+        self._unsynced[commit.step] = key
+
+    def flush(self) -> None:
+        """Have what was committed outlast a power cut."""
+        self.storage.sync_folders(self._unsynced.values())
+        self._unsynced.clear()
 
     def unchecked(self, step: str) -> dict[str, FileDigest]:
         """Return the files of a step that were neither made nor checked in this session."""
@@ -310,6 +330,7 @@ class Commits:
 
     def _delete(self, keys: Collection[str]) -> None:
         """Remove objects, and return once that would outlast a power cut."""
+        self._listed.clear()
         there = [key for key in keys if os.path.lexists(self.storage.path(key))]
         for key in there:
             self.storage.delete(key)
@@ -356,20 +377,6 @@ class Commits:
             )
         self._seals[commit_key(step, unit)] = commit.xxh3
         return commit
-
-
-def require_written(written: Path, digest: FileDigest) -> None:
-    """Refuse a file that has not the size that its worker reported.
-
-    Raises:
-        DataError: it has not.
-    """
-    found = written.stat().st_size
-    if found != digest.bytes:
-        raise DataError(
-            f"{written}: has {found:,} bytes, and its worker wrote {digest.bytes:,}; the disk"
-            " lost some, or somebody changed it. Run again"
-        )
 
 
 def _is_commit(name: str) -> bool:

@@ -150,11 +150,25 @@ class Journal:
     def __init__(self, root: Path, attempt: str) -> None:
         self._root = root
         self._attempt = attempt
+        self._waiting: list[str] = []
+        """Lines that `flush` writes."""
 
     def log(self, event: str, **fields: Any) -> None:
         """Append one event; a line is written whole or not at all."""
+        self.log_soon(event, **fields)
+        self.flush()
+
+    def log_soon(self, event: str, **fields: Any) -> None:
+        """Append one event with those that follow, when `flush` is called."""
         line = {"time": round(time.time(), 3), "attempt": self._attempt, "event": event, **fields}
-        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        self._waiting.append(json.dumps(line, ensure_ascii=False))
+
+    def flush(self) -> None:
+        """Write the events that wait."""
+        if not self._waiting:
+            return
+        data = "".join(f"{line}\n" for line in self._waiting).encode()
+        self._waiting = []
         descriptor = _open(self._root / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             with named(self._root / LOG):

@@ -60,6 +60,11 @@ class ReadOnlyStorage(LocalStorage):
         assert self._storage_of(key) is self._own_storage, key
         return self._own_storage.put_new(key, data)
 
+    def link_new(self, written: str, key: str) -> bool:
+        """Put a finished file into a folder of the session's own, too."""
+        assert self._storage_of(key) is self._own_storage, key
+        return self._own_storage.link_new(written, key)
+
 
 class ReadOnlyCommits(Commits):
     """The commits of a run that is only read; a step that is done again is the session's own.
@@ -76,6 +81,7 @@ class ReadOnlyCommits(Commits):
     def drop(self, step: str, units: Collection[str] | None = None) -> None:
         """Forget a step for this session."""
         assert units is None, step
+        self._listed.pop(step, None)
         self.storage.put_anew(f"{COMMITS}/{step}")
 
     def release(self, step: str, passing: tuple[str, ...]) -> None:

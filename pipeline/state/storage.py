@@ -10,22 +10,16 @@ protocol of `pipeline.state.commits` carries over. Keys are POSIX paths of plain
 
 import contextlib
 import os
-import re
-import secrets
-import shutil
 import uuid
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from stages.errors import DataError
 from stages.store.digests import sync_path
-from stages.store.folders import entries, files_below
+from stages.store.folders import files_below
 from stages.stores.store import is_key
 
 TEMPORARY = "tmp"
-_HALF_WRITTEN = (".status.json.", ".metrics.prom.")
-"""What a kill leaves of the files that tell how far a run is."""
-_ATTEMPT = re.compile("[0-9a-f]{12}")
 
 
 class LocalStorage:
@@ -42,6 +36,8 @@ class LocalStorage:
         self._prefix = f"{root}/"
         self._lasting: set[Path] = set()
         self._own: set[Path] = set()
+        self._ready: set[str] = set()
+        """Folders that hold files under keys, or may: they are the run's own, and last."""
 
     def path(self, key: str) -> Path:
         """Return the place of a key; a key can never leave the root."""
@@ -66,6 +62,32 @@ class LocalStorage:
             beside.unlink(missing_ok=True)
         sync_path(target.parent)
         return True
+
+    def link_new(self, written: str, key: str) -> bool:
+        """Put a finished file under a key, too, if nothing is there; `sync_folders` makes that last.
+
+        Returns:
+            Whether nothing was there.
+        """
+        assert is_key(key), key
+        target, folder = f"{self._prefix}{key}", key.rpartition("/")[0]
+        try:
+            self._make_ready(folder)
+            os.link(written, target)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:  # another process removed the folder, which was empty
+            self._ready.clear()
+            self._lasting.clear()
+            self._make_ready(folder)
+            os.link(written, target)
+        return True
+
+    def _make_ready(self, folder: str) -> None:
+        if folder not in self._ready:
+            self._require_own(self.root / folder)
+            self._make_folder(self.root / folder)
+            self._ready.add(folder)
 
     def get(self, key: str) -> bytes | None:
         """Return an object's bytes, or None."""
@@ -108,6 +130,7 @@ class LocalStorage:
             if path != self.root and path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
                 path.rmdir()
                 self._lasting.discard(path)
+                self._ready.discard(str(folder))
 
     def publish(self, temporary: Path, key: str) -> None:
         """Rename a finished file to its key.
@@ -175,37 +198,3 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_path(beside)
     beside.replace(path)
     sync_path(path.parent)
-
-
-def sweep(root: Path) -> None:
-    """Remove what other attempts left: files under `tmp/`, files half written, commits without a key.
-
-    The names of commits are synced: who made the last one may have been killed before the sync.
-
-    Raises:
-        DataError: `tmp` is a link.
-    """
-    for path in entries(root):
-        if path.name.startswith(_HALF_WRITTEN):
-            path.unlink(missing_ok=True)
-    temporary = root / TEMPORARY
-    if temporary.is_symlink():
-        raise DataError(
-            f"{temporary}: is a symbolic link; finished files are moved from there into the run, so it"
-            " must be a folder. Remove the link"
-        )
-    for attempt in entries(temporary):
-        if _ATTEMPT.fullmatch(attempt.name):
-            shutil.rmtree(attempt, ignore_errors=True)
-    for step in entries(root / "commits"):
-        for path in entries(step):
-            if path.name.startswith("."):  # half written
-                path.unlink(missing_ok=True)
-        sync_path(step)
-    if (root / "commits").exists():
-        sync_path(root / "commits")
-
-
-def new_attempt() -> str:
-    """Return a name for the files under `tmp/` of one run of the program."""
-    return secrets.token_hex(6)

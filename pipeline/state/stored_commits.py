@@ -17,9 +17,10 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from pipeline.state.commit_object import COMMITS, Commit, commit_key
-from pipeline.state.commits import PLAN, Commits, DroppedUnits, Outcome
+from pipeline.state.commits import PLAN, Commits, DroppedUnits
 from pipeline.state.log import CommitEntry, DropEntry, LogState, PlanEntry
 from pipeline.state.log_writer import LogWriter
+from pipeline.state.publishing import Outcome
 from pipeline.state.storage import replace_file
 from pipeline.state.tree import CommittedFiles, Tree, TreeStorage, put_files
 from stages.config import canonical_json
@@ -69,7 +70,7 @@ class StoredCommits(TreeCommits):
 
     def _publish(self, commit: Commit, outcome: Outcome) -> None:
         """Put what is not in the store yet, then write the log, then the tree."""
-        tags = dict(outcome.tags)
+        tags = dict(outcome.published.tags)
         if len(tags) < len(outcome.files):
             self._writer.require()
             left = {key: digest for key, digest in outcome.files.items() if key not in tags}
@@ -78,9 +79,6 @@ class StoredCommits(TreeCommits):
         self._files.add(outcome.files)
         super()._publish(commit, Outcome(outcome.folder, {}))
         bring_manifests(self._tree, outcome.files, self._hold)
-
-    def _require_written(self, outcome: Outcome) -> None:
-        """Look at nothing: who put a file looked at its size."""
 
     def _remove(self, step: str, dropped: DroppedUnits) -> None:
         self._writer.add(DropEntry(step=step, units=dropped.units))

@@ -7,14 +7,14 @@ What opens a run's folder works on its tree as it is, once it has asked for the 
 truth.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from pipeline.state.commit_object import COMMITS
-from pipeline.state.commits import require_written
+from pipeline.state.publishing import require_written
 from pipeline.state.storage import LocalStorage
 from stages.errors import DataError
 from stages.store.digests import FileDigest
@@ -180,6 +180,20 @@ class TreeStorage(LocalStorage):
         """Return the place of a key, where a committed file lies from now on."""
         path = super().path(key)
         return path if key.startswith(COMMITS) else here(path)
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write an object that nothing needs to outlast: a tree is made anew from the log."""
+        path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        return True
+
+    def sync_folders(self, keys: Collection[str]) -> None:
+        """Leave them as they are: nothing of a tree needs to last."""
 
     def size(self, key: str) -> int | None:
         """Return the bytes of an object, or None if there is none."""

@@ -1,17 +1,21 @@
 """The place of a run as its workers have it: it goes to their processes, and knows what a task needs to.
 
-a folder    that every node has at the same path: files are where they are, and the driver moves new ones
+a folder    that every node has at the same path: files are where they are, and a worker links new ones
 a store     files are brought to the node's tree, and a worker puts new ones under their keys itself
 """
 
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from pipeline.state.commit_object import Commit
 from pipeline.state.file_tables import FileTable, TableFiles
 from pipeline.state.lease import require_epoch
+from pipeline.state.publishing import Published, publish
+from pipeline.state.storage import LocalStorage
 from pipeline.state.tree import Tree, put_files
 from stages.store.digests import FileDigest
 from stages.stores.cache import NodeCache
@@ -52,8 +56,14 @@ class WorkerPlace(Protocol):
     def using(self, known: Known) -> contextlib.AbstractContextManager[None]:
         """Keep the files that a task reads until its end."""
 
-    def publish(self, folder: Path, files: Mapping[str, FileDigest]) -> dict[str, str]:
-        """Bring a task's files to where they last, as far as its worker does that; return their tags."""
+    def publish(self, folder: Path, commit: Commit) -> Published:
+        """Bring the files of a task to where they last, and its commit beside them in a folder.
+
+        Args:
+            folder: where the files are, below their keys.
+            commit: names them.
+        """
+        ...
 
 
 class OtherRunPlace(Protocol):
@@ -86,10 +96,9 @@ class FolderPlace:
         del known
         return self.others[0].cache.using() if self.others else contextlib.nullcontext()
 
-    def publish(self, folder: Path, files: Mapping[str, FileDigest]) -> dict[str, str]:
-        """Leave it to the driver, which moves files to their keys."""
-        del folder, files
-        return {}
+    def publish(self, folder: Path, commit: Commit) -> Published:
+        """Link the files of a task to their keys, and write its commit."""
+        return publish(_storage_at(self.root, self.temporary), folder, commit.sealed())
 
 
 @dataclass(frozen=True)
@@ -140,9 +149,17 @@ class TreePlace:
         with self.cache.using(), giving(given):
             yield
 
-    def publish(self, folder: Path, files: Mapping[str, FileDigest]) -> dict[str, str]:
+    def publish(self, folder: Path, commit: Commit) -> Published:
         """Put a task's files into the store."""
-        if files:
+        if commit.files:
             require_epoch(self.store, self.epoch)
         own = self.store.at(self.key) if self.key else self.store
-        return put_files(own, folder, files, self.cache, self.root)
+        tags = put_files(own, folder, commit.files, self.cache, self.root)
+        return Published(commit.sealed().xxh3, tags=tags)
+
+
+@lru_cache(1)
+def _storage_at(root: Path, temporary: Path) -> LocalStorage:
+    """Return the storage of a run's folder, which keeps in mind in a session what folders there are."""
+    del temporary  # another session has another
+    return LocalStorage(root)

@@ -159,12 +159,12 @@ def test_a_generation_that_was_stopped_is_resumed(
     for after in (3, 12, 30):
         done = 0
 
-        def stop(self: Worker, task: object, after: int = after) -> object:
+        def stop(self: Worker, task: object, after: int = after, **how: bool) -> object:
             nonlocal done
             done += 1
             if done > after:
                 raise KeyboardInterrupt
-            return real(self, task)  # type: ignore[arg-type]
+            return real(self, task, **how)  # type: ignore[arg-type]
 
         with monkeypatch.context() as patched:
             patched.setattr(Worker, "run", stop)

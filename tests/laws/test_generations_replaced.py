@@ -15,6 +15,7 @@ from pipeline.run_file.load import load_run_file
 from pipeline.session import session
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
+from pipeline.state.storage import TEMPORARY
 from pipeline.tools.export.quick import quick_run_file
 from tests.called import called
 from tests.campaign import FULL, some_of
@@ -186,7 +187,8 @@ def kill(folder: Path, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def dying(self: Path, target: Path) -> Path:
         nonlocal left
-        if REPLACEMENT in f"{self}{target}" or "removed" in target.name:
+        is_new = REPLACEMENT in f"{self}{target}" and TEMPORARY not in self.parts
+        if is_new or "removed" in target.name:
             left -= 1
             if left < 0:
                 raise KeyboardInterrupt

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.ledger import read_flows
+from pipeline.state.publishing import Outcome
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut.check import check_cuts
 from pipeline.steps.cut.step import (

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.state.commits import Commits, Outcome
+from pipeline.state.commits import Commits
 from pipeline.state.journal import read_log
+from pipeline.state.publishing import Outcome
 from pipeline.state.storage import LocalStorage
 from stages.errors import DataError
 from stages.store.digests import digest_file

@@ -22,10 +22,12 @@ import pytest
 from pipeline.engine.tasks import Task, Worker, Workspace
 from pipeline.session.request import RunRequest
 from pipeline.session.session import run_session
+from pipeline.state.attempts import new_attempt, sweep
 from pipeline.state.commit_object import Commit
-from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
-from pipeline.state.storage import TEMPORARY, LocalStorage, make_folder, new_attempt, replace_file, sweep
+from pipeline.state.publishing import Outcome, publish
+from pipeline.state.storage import TEMPORARY, LocalStorage, make_folder, replace_file
 from pipeline.state.worker_place import FolderPlace
 from pipeline.steps.run_folder import RunFolder
 from stages.config import Config
@@ -97,10 +99,12 @@ def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _:
     for task in tasks:
         if commits.get(STEP, task.unit, version) is None:
             commits.put(STEP, task.unit, version, worker.run(task))
+            commits.flush()
             done.append(task.unit)
             tell(set(done))
     if commits.get(STEP, STEP_COMMIT, version) is None:
         commits.put(STEP, STEP_COMMIT, version, Outcome(root, {}, {}))
+        commits.flush()
         done.append(STEP_COMMIT)
         tell(set(done))
     sweep(root)
@@ -191,9 +195,9 @@ def test_every_sync_and_every_change_of_a_name_is_a_moment_at_which_the_power_ma
     recording: _Recording,
 ) -> None:
     calls = Counter(moment.call.split()[0] for moment in recording.moments)
-    assert set(calls) == {"fsync", "replace", "link", "unlink", "mkdir", "rmdir", "the"}
-    assert calls["replace"] == 2 * 5
-    assert calls["link"] == 2 * 4
+    assert set(calls) == {"fsync", "rename", "link", "unlink", "mkdir", "rmdir", "the"}
+    assert calls["rename"] == 2  # of the folder of each worker, when it goes
+    assert calls["link"] == 2 * (5 + 4)
 
 
 def test_a_power_cut_at_any_moment_leaves_units_whole_or_absent_and_no_commit_is_lost(
@@ -295,14 +299,16 @@ def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
     assert commits.get(STEP, "u", "one") == dict(commits.all(STEP))["u"]
 
 
-def test_bytes_that_were_lost_between_the_worker_and_the_commit_are_refused(tmp_path: Path) -> None:
-    outcome = Worker(FolderPlace(tmp_path, tmp_path / "tmp/attempt")).run(
-        Task(STEP, "u", _write_shard, (0, "one"), "one")
+def test_bytes_that_were_lost_before_a_file_is_published_are_refused(tmp_path: Path) -> None:
+    written = tmp_path / "tmp" / "length.npy"
+    written.parent.mkdir()
+    written.write_bytes(b"whole")
+    commit = Commit(
+        step=STEP, unit="u", fingerprint="one", files={"length.npy": digest_file(written)}, record={}
     )
-    victim = outcome.folder / SHARDS / "00000" / "segments" / "length.npy"
-    victim.write_bytes(victim.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"length\.npy: has \d+ bytes, and its worker wrote \d+"):
-        Commits(LocalStorage(tmp_path)).put(STEP, "u", "one", outcome)
+    written.write_bytes(b"cut")
+    with pytest.raises(DataError, match=r"length\.npy: has 3 bytes, and its worker wrote 5"):
+        publish(LocalStorage(tmp_path), written.parent, commit.sealed())
     assert _commits(tmp_path) == {}
 
 

@@ -112,7 +112,7 @@ class Cut(BaseException):
 class FolderRun(RunPlace):
     """A run in a folder."""
 
-    changing = (LocalStorage, ("publish", "put_new", "delete"))
+    changing = (LocalStorage, ("publish", "link_new", "put_new", "delete"))
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

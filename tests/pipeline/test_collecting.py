@@ -43,5 +43,5 @@ def test_while_a_command_is_imported_only_young_objects_are_looked_at(tmp_path: 
 
 @pytest.mark.usefixtures("as_python_begins")
 def test_a_worker_on_ray_looks_rarely(tmp_path: Path) -> None:
-    RayWorker(FolderPlace(tmp_path, tmp_path))
+    RayWorker(FolderPlace(tmp_path, tmp_path), "a")
     assert gc.get_threshold() == (700, 10, LOOKS)

@@ -9,10 +9,12 @@ import pytest
 import ray.cloudpickle
 from ray.exceptions import ActorUnavailableError
 
-import pipeline.engine.dataflow
+import pipeline.engine.losses
 import pipeline.engine.nodes
+from pipeline.engine.actors import MAX_BATCH, Actor
 from pipeline.engine.nodes import Nodes, fault_of
 from pipeline.engine.plain_loop import PlainLoop
+from pipeline.engine.schedule import Item
 from pipeline.engine.tasks import TaskPlace
 from pipeline.state.worker_place import FolderPlace
 from stages.errors import DataError, VerificationError
@@ -43,7 +45,8 @@ def check_chains(book: MemoryBook, root: Path) -> None:
     assert sorted(book.units) == sorted(units)
     assert [node for node in book.given if node not in book.commits] == []
     for (step, unit), outcome in book.outcomes.items():
-        assert outcome.folder == root / "tmp" / "attempt" / step / unit
+        assert outcome.folder.parents[2] == root / "tmp" / "attempt"
+        assert outcome.folder.parts[-2:] == (step, unit)
         assert (outcome.folder / "who").read_text() == str(outcome.record["payload"])
         assert list(outcome.files) == ["who"]
         assert outcome.metrics["peak_rss"] > 1 << 20
@@ -98,6 +101,34 @@ def test_nodes_that_can_hold_workers_are_named() -> None:
     assert (len(nodes.names), nodes.cores) == (1, 3)
 
 
+def test_short_tasks_are_given_together_and_each_is_done_once(
+    shared: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    give = Actor.give
+
+    def counted(actor: Actor, batch: list[Item]) -> None:
+        sizes.append(len(batch))
+        give(actor, batch)
+
+    monkeypatch.setattr(Actor, "give", counted)
+    units = shared.do(phase(*(task(say_who, number) for number in range(300))))
+    assert sorted(units) == sorted(f"say_who-{number}" for number in range(300))
+    assert sum(sizes) == 300
+    assert len(sizes) < 100
+    assert max(sizes) <= MAX_BATCH
+
+
+def test_of_tasks_that_are_given_together_the_one_that_fails_is_named(
+    shared: Trial,
+) -> None:
+    sound = [task(say_who, number) for number in range(300) if number != 200]
+    with pytest.raises(DataError, match="row 200"):
+        shared.do(phase(*sound[:200], task(refuse, 200), *sound[200:]))
+    assert 0 < len(shared.book.units) < 300
+    assert "refuse-200" not in shared.book.units
+
+
 def test_nothing_to_do_ends(shared: Trial) -> None:
     assert shared.do() == []
     assert shared.do(phase()) == []
@@ -138,7 +169,7 @@ def test_of_failures_the_first_in_canonical_order_is_raised_when_those_at_work_a
 def test_a_task_whose_worker_ends_is_done_by_a_new_one_and_one_that_takes_down_all_is_named(
     shared: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)
+    monkeypatch.setattr(pipeline.engine.losses, "MAX_ATTEMPTS", 2)
     tasks = [task(say_who, n) for n in range(6)]
     units = shared.do(phase(*tasks[:2], task(die_once, "once"), *tasks[2:]))
     assert (shared.root / "once.died").exists()

@@ -107,7 +107,7 @@ def test_an_idle_actor_ends_for_a_task_that_needs_its_room(
 def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(
     shared: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline.engine.dataflow, "MAX_ATTEMPTS", 2)  # idle actors that may go in vain
+    monkeypatch.setattr(pipeline.engine.dataflow, "MAX_VAIN", 2)  # idle actors that may go in vain
     notes: list[str] = []
     with MemoryWatch(1 << 50, notes.append, period=0.01) as watch:
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from pipeline.planning.generations import earlier_mixes
-from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.publishing import Outcome
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.mix.choose import MixRecord
 from stages.mixing.classes import MixClass

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.planning.plan import finished_steps
-from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.publishing import Outcome
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.mix import rules
 from pipeline.steps.mix.choose import LATER, WITHIN, MixRecord

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from pipeline.report.status import print_status
-from pipeline.state.commits import Commits, Outcome
+from pipeline.state.commits import Commits
 from pipeline.state.journal import STATUS, read_log, read_status
+from pipeline.state.publishing import Outcome
 from pipeline.state.state_files import parse_json, parse_model, read_object
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.run_folder import RunFolder
@@ -146,7 +147,7 @@ def test_a_commit_is_believed_under_its_own_name_alone(copy: str, tmp_path: Path
     place.parent.mkdir(exist_ok=True)
     place.write_bytes((tmp_path / "commits" / "ingest" / "u.json").read_bytes())
     with pytest.raises(FormatError, match=f"^{place}: is the commit of unit u of step ingest"):
-        commits.get(step, unit, "f")
+        Commits(LocalStorage(tmp_path)).get(step, unit, "f")
 
 
 @pytest.mark.parametrize("read", [_commit, _plan])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.engine.tasks import Task, Worker, Workspace
+from pipeline.state.publishing import COMMIT_FILE
 from pipeline.state.worker_place import FolderPlace
 from stages.config import Config
 from stages.store.digests import digest_file
@@ -32,7 +33,7 @@ def test_a_task_leaves_the_files_that_it_wrote_with_their_digests(tmp_path: Path
     outcome = Worker(FolderPlace(tmp_path, tmp_path / "tmp/attempt")).run(
         Task("s", "u", write_two, 7, "f")
     )
-    assert outcome.folder == tmp_path / "tmp" / "attempt" / "s" / "u"
+    assert outcome.folder == tmp_path / "tmp" / "attempt" / "driver" / "s" / "u"
     assert outcome.record == {"payload": 7}
     assert sorted(outcome.files) == ["a/first", "second"]
     for key, digest in outcome.files.items():
@@ -40,7 +41,7 @@ def test_a_task_leaves_the_files_that_it_wrote_with_their_digests(tmp_path: Path
 
 
 def test_what_an_attempt_that_died_left_behind_is_no_part_of_the_next(tmp_path: Path) -> None:
-    left = tmp_path / "tmp" / "attempt" / "s" / "u" / ".scratch" / "half"
+    left = tmp_path / "tmp" / "attempt" / "driver" / "s" / "u" / ".scratch" / "half"
     left.parent.mkdir(parents=True)
     left.write_text("half")
     left.parent.with_name("stranger").write_text("of another payload")
@@ -49,7 +50,7 @@ def test_what_an_attempt_that_died_left_behind_is_no_part_of_the_next(tmp_path: 
     )
     assert sorted(outcome.files) == ["a/first", "second"]
     held = {path.name for path in outcome.folder.rglob("*") if path.is_file()}
-    assert held == {"first", "second"}
+    assert held == {"first", "second", COMMIT_FILE}
 
 
 def test_a_folder_of_its_own_that_cannot_be_listed_ends_the_task(

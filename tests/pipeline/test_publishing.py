@@ -1,0 +1,112 @@
+"""What publishing promises: files get their keys without replacing any, and what was in vain goes."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.engine.tasks import Task, Worker, Workspace
+from pipeline.state.attempts import sweep, withdraw
+from pipeline.state.commits import Commits
+from pipeline.state.publishing import Outcome
+from pipeline.state.storage import LocalStorage
+from pipeline.state.worker_place import FolderPlace
+from stages.config import Config
+
+ATTEMPT = "0123456789ab"
+KEY = "data/u.bin"
+
+
+class Written(Config):
+    """What a unit reports."""
+
+    size: int
+
+
+def write_bytes(work: Workspace, payload: bytes) -> Written:
+    """Write a file."""
+    work.create(KEY).write_bytes(payload)
+    return Written(size=len(payload))
+
+
+def do(root: Path, name: str, payload: bytes = b"new") -> Outcome:
+    """Have a worker make the unit."""
+    worker = Worker(FolderPlace(root, root / "tmp" / ATTEMPT), name)
+    return worker.run(Task("step", "u", write_bytes, payload, "f"))
+
+
+def test_a_worker_leaves_its_file_under_its_key_and_the_commit_names_it(tmp_path: Path) -> None:
+    outcome = do(tmp_path, "a")
+    assert (tmp_path / KEY).read_bytes() == b"new"
+    commits = Commits(LocalStorage(tmp_path))
+    made = commits.put("step", "u", "f", outcome)
+    assert Commits(LocalStorage(tmp_path)).get("step", "u", "f") == made
+
+
+def test_what_a_lost_worker_published_is_done_if_it_is_the_same(tmp_path: Path) -> None:
+    do(tmp_path, "lost")
+    inode = (tmp_path / KEY).stat().st_ino
+    outcome = do(tmp_path, "b")
+    assert outcome.published.taken == ()
+    Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
+    assert (tmp_path / KEY).stat().st_ino == inode
+
+
+@pytest.mark.parametrize("kind", ["others", "link", "same size"])
+def test_what_else_lies_there_is_replaced_by_the_driver_alone(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / KEY
+    place.parent.mkdir()
+    if kind == "link":
+        (tmp_path / "mine").write_bytes(b"new")
+        place.symlink_to(tmp_path / "mine")
+    else:
+        place.write_bytes(b"of an earlier plan" if kind == "others" else b"old")
+    before = place.read_bytes()
+    outcome = do(tmp_path, "a")
+    assert outcome.published.taken == (KEY,)
+    assert place.read_bytes() == before
+    Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
+    assert place.read_bytes() == b"new"
+    assert not place.is_symlink()
+
+
+def test_a_worker_out_of_reach_touches_nothing_of_the_one_that_does_its_task_again(
+    tmp_path: Path,
+) -> None:
+    lost = do(tmp_path, "lost")
+    withdraw(tmp_path, [tmp_path / "tmp" / ATTEMPT / "lost"])
+    assert not (tmp_path / KEY).exists()
+    outcome = do(tmp_path, "b")
+    lost.folder.mkdir(parents=True)  # it wakes, and goes on with its unit
+    (lost.folder / "half").write_bytes(b"half")
+    Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
+    sweep(tmp_path)
+    assert (tmp_path / KEY).read_bytes() == b"new"
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_a_killed_session_published_in_vain_goes_and_nothing_else(tmp_path: Path) -> None:
+    Commits(LocalStorage(tmp_path)).put("step", "u", "f", do(tmp_path, "a"))
+    worker = Worker(FolderPlace(tmp_path, tmp_path / "tmp" / ATTEMPT), "b")
+    worker.run(Task("step", "v", write_other, None, "f"))
+    (tmp_path / "data" / "mine.bin").write_bytes(b"mine")
+    assert (tmp_path / "data" / "v.bin").exists()
+    sweep(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["mine.bin", "u.bin"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def write_other(work: Workspace, payload: None) -> Written:
+    """Write a file of another name."""
+    del payload
+    work.create("data/v.bin").write_bytes(b"other")
+    return Written(size=5)
+
+
+def test_a_worker_removes_the_folders_of_units_that_were_committed(tmp_path: Path) -> None:
+    worker = Worker(FolderPlace(tmp_path, tmp_path / "tmp" / ATTEMPT), "a")
+    outcome = worker.run(Task("step", "u", write_bytes, b"new", "f"))
+    Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
+    uncommitted = worker.run(Task("step", "v", write_other, None, "f"))
+    assert not outcome.folder.exists()
+    worker.run(Task("step", "w", write_other, None, "f"), commits=False)
+    assert uncommitted.folder.exists()

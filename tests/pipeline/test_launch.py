@@ -295,6 +295,19 @@ def test_a_node_starts_ray_with_its_own_share_and_the_port_of_the_job(
     assert STEP.token not in command
 
 
+def test_a_node_whose_name_leads_to_itself_is_known_by_the_address_that_reaches_the_others(
+    slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = 'case "$2 $3" in "node n1") echo NodeAddr=127.0.1.1;; "node n2") echo NodeAddr=127.0.0.9;;'
+    write_command(slurm, "scontrol", f"{hosts} *) echo n1 n2;; esac")
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    assert job.own_host() == "127.0.0.1"  # from which 127.0.0.9 is reached
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")
+    assert job.own_host() == "127.0.1.1"
+
+
 def test_jobs_that_follow_each_other_have_ports_of_their_own() -> None:
     ports = [port_of_job(number) for number in range(1, 10_001)]
     assert len(set(ports)) == 10_000

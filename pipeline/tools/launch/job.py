@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
 from typing import Self
 
 from pipeline.commands.boundary import say
@@ -30,6 +31,7 @@ from stages.errors import Stopped
 START_SECONDS = 300.0
 """How long Ray has to start on all nodes."""
 _LOOK_SECONDS = 1.0
+_ANY_PORT = 9
 _END_SECONDS = 60.0
 """How long the nodes have to end Ray."""
 
@@ -110,7 +112,7 @@ def _run_on_nodes(run: ChildRun, arguments: Sequence[str]) -> int:
     """Start Ray on all nodes, make the run, and end Ray."""
     job = int(os.environ["SLURM_JOB_ID"])
     folder = f"/tmp/shardmill-{job}"  # noqa: S108  # short: sockets lie below it; mode 700
-    step = RayStep(secrets.token_hex(32), _own_host(), port_of_job(job), folder)
+    step = RayStep(secrets.token_hex(32), own_host(), port_of_job(job), folder)
     with _nodes(step) as nodes, _token_beside(step) as names:
         os.environ.update(names)
         _wait_for_nodes(step, nodes, run)
@@ -190,13 +192,30 @@ def _nodes_of_ray(address: str) -> int:
     return sum(node.state == 0 for node in nodes.values())  # ALIVE
 
 
-def _own_host() -> str:
-    """Return the address of this node as Slurm knows it.
+def own_host() -> str:
+    """Return the address of this node as Slurm knows it; one that other nodes reach, if that is known.
+
+    Where a node's own name leads to its loopback, as Debian's `127.0.1.1` does, it is the address from
+    which this node reaches the last node of the job.
 
     Raises:
-        Stopped: the address has no number.
+        Stopped: an address has no number.
     """
     name = os.environ["SLURMD_NODENAME"]
+    address = _address_of(name)
+    if not ip_address(address).is_loopback or int(os.environ["SLURM_JOB_NUM_NODES"]) == 1:
+        return address
+    names = (_scontrol("show", "hostnames", os.environ["SLURM_JOB_NODELIST"]) or name).split()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect((_address_of(names[-1]), _ANY_PORT))  # which sends nothing
+        except OSError:  # there is no way: what does not join is said later
+            return address
+        return str(asked.getsockname()[0])
+
+
+def _address_of(name: str) -> str:
+    """Return the number of a node's address."""
     fields = dict(field.partition("=")[::2] for field in (_scontrol("show", "node", name) or "").split())
     address = fields.get("NodeAddr", name)
     try:

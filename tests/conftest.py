@@ -309,5 +309,5 @@ def ray_session() -> Iterator[None]:
         patch.setenv("PYTHONPATH", root)
         for name, value in CREDENTIALS.items():  # of the store for tests, which may begin later
             patch.setenv(name, value)
-        with ray_cluster(ClusterConfig(workers=3, address=None, memory=2 << 30)):
+        with ray_cluster(ClusterConfig(workers=3, address=None, memory=2 << 30), print):
             yield

@@ -92,7 +92,7 @@ class ActorPool:
         resources = self._resources
         self._progress.note("joining Ray" if resources.address else "starting Ray")
         config = ClusterConfig(resources.workers, resources.address, resources.memory)
-        self._ray.enter_context(ray_cluster(config))
+        self._ray.enter_context(ray_cluster(config, self._progress.note))
         self._nodes, self.num_gpus = Nodes(self._progress.note), num_gpus()
         self._own_node = ray.get_runtime_context().get_node_id()
         self._follow_cores()

@@ -13,7 +13,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ import xxhash
 from ray.exceptions import RayError
 
 from pipeline.engine.memory import process_tree
+from pipeline.engine.ray_room import ray_folder, require_ports, sessions_in
 from pipeline.system.limits import limit_of
 from stages.errors import ConfigError, Stopped
 from stages.kernel_cache import GIVEN
@@ -41,10 +42,23 @@ actor can use it."""
 _RAY_ERRORS = (RayError, ConnectionError, RuntimeError, TimeoutError, OSError)
 """What `ray.init` raises where Ray does not start; and a bare `Exception` on too busy a machine."""
 
+MAX_STARTS = 3
+"""How often Ray is tried to start on a machine that may be busy."""
+
 _DAEMONS = ("gcs_server", "raylet")
 """Without one of these Ray does nothing more."""
 ANSWER_SECONDS = 30.0
 """Longest wait for Ray's control service: after 60 s without it, Ray ends this process unasked."""
+
+
+class _StartError(Exception):
+    """Ray did not start; its cause says how."""
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether it may start at the next try: the system refused nothing, it took too long."""
+        cause = self.__cause__
+        return not isinstance(cause, OSError) or isinstance(cause, ConnectionError | TimeoutError)
 
 
 @dataclass(frozen=True)
@@ -57,11 +71,16 @@ class ClusterConfig:
 
 
 @contextlib.contextmanager
-def ray_cluster(config: ClusterConfig) -> Iterator[None]:
+def ray_cluster(config: ClusterConfig, note: Callable[[str], None]) -> Iterator[None]:
     """Start or join Ray, and leave it again; a Ray that this process is in already is left alone.
 
+    Args:
+        config: where to run.
+        note: tells people that a start is tried again.
+
     Raises:
-        ConfigError: no cluster answers at the address.
+        ConfigError: no cluster answers at the address; or this machine has neither a folder nor ports
+            for a Ray of its own.
         Stopped: Ray does not start here.
     """
     if ray.is_initialized():
@@ -69,32 +88,17 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
         return
     for setting, value in _SETTINGS.items():
         os.environ.setdefault(setting, value)
-    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _own_token(config, Path(folder)):
-        empty = Path(folder) / "empty"
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardmill-")))
+        stack.enter_context(_own_token(config, folder))
+        empty = folder / "empty"
         empty.mkdir()
         known = set(process_tree(os.getpid()))
-        try:
-            with _own_signals():
-                if config.address:
-                    _join(config.address, empty)
-                else:
-                    _start(config, empty)
-        except BaseException as error:
-            _kill_below(known)
-            if not (isinstance(error, _RAY_ERRORS) or type(error) is Exception):
-                raise
-            if config.address:
-                raise ConfigError(
-                    f"--address {config.address}: no cluster: {error}; a node of it must run on this"
-                    " machine (ray start --address), and if it asks for a token, set"
-                    " RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
-                ) from error
-            limit = limit_of(errno.EAGAIN)
-            also = "" if limit is None else f"; it takes some hundred threads, and {limit}"
-            raise Stopped(
-                f"Ray did not start: {error}{also}. A busy machine may be the cause, too: run again to"
-                " resume, or with --workers 0, which needs no Ray"
-            ) from error
+        if config.address:
+            _join(config.address, empty, known)
+        else:
+            require_ports()
+            _start(config, empty, known, stack.enter_context(ray_folder()), note)
         try:
             yield
         finally:
@@ -102,6 +106,23 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
                 _kill_below(known)
             ray.shutdown()
             shutil.rmtree(empty, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _all_or_nothing(known: set[int]) -> Iterator[None]:
+    """Have Ray start with our signals; if it does not, end what it had started.
+
+    Raises:
+        _StartError: Ray did not start; everything else is raised as it is.
+    """
+    try:
+        with _own_signals():
+            yield
+    except BaseException as error:
+        _kill_below(known)
+        if isinstance(error, _RAY_ERRORS) or type(error) is Exception:
+            raise _StartError(str(error)) from error
+        raise
 
 
 def _kill_below(known: set[int]) -> None:
@@ -145,8 +166,42 @@ def _token() -> str:
     return secrets.token_hex(32)
 
 
-def _start(config: ClusterConfig, empty: Path) -> None:
-    """Start Ray on this machine."""
+def _start(
+    config: ClusterConfig, empty: Path, known: set[int], folder: Path, note: Callable[[str], None]
+) -> None:
+    """Start Ray on this machine, and try it again if that takes too long.
+
+    Raises:
+        Stopped: it did not start.
+    """
+    for tries in range(1, MAX_STARTS + 1):
+        sessions = sessions_in(folder)
+        try:
+            with _all_or_nothing(known):
+                _init(config, empty, folder)
+        except _StartError as error:
+            ray.shutdown()
+            for session in sessions_in(folder) - sessions:
+                shutil.rmtree(session, ignore_errors=True)
+            if tries == MAX_STARTS or not error.is_of_time:
+                raise Stopped(_why_not(error)) from error
+            note(f"Ray did not start: {error}; trying it again")
+        else:
+            return
+
+
+def _why_not(error: Exception) -> str:
+    """Say why Ray did not start, and what to do."""
+    limit = limit_of(errno.EAGAIN)
+    also = "" if limit is None else f"; it takes some hundred threads, and {limit}"
+    return (
+        f"Ray did not start: {error}{also}. A busy machine may be the cause, too: run again to"
+        " resume, or with --workers 0, which needs no Ray"
+    )
+
+
+def _init(config: ClusterConfig, empty: Path, folder: Path) -> None:
+    """Start Ray on this machine once, with its sessions in a folder."""
     store = min(max(config.memory // OBJECT_STORE_SHARE, _MIN_OBJECT_STORE), _MAX_OBJECT_STORE)
     ray.init(
         address="local",
@@ -157,16 +212,29 @@ def _start(config: ClusterConfig, empty: Path) -> None:
         logging_level="ERROR",
         runtime_env={"working_dir": str(empty), "env_vars": _worker_variables()},
         _node_ip_address="127.0.0.1",
+        _temp_dir=str(folder),
     )
 
 
-def _join(address: str, empty: Path) -> None:
-    ray.init(
-        address=address,
-        log_to_driver=False,
-        logging_level="ERROR",
-        runtime_env={"working_dir": str(empty), "env_vars": _worker_variables()},
-    )
+def _join(address: str, empty: Path, known: set[int]) -> None:
+    """Join the Ray at an address.
+
+    Raises:
+        ConfigError: none answers.
+    """
+    try:
+        with _all_or_nothing(known):
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level="ERROR",
+                runtime_env={"working_dir": str(empty), "env_vars": _worker_variables()},
+            )
+    except _StartError as error:
+        raise ConfigError(
+            f"--address {address}: no cluster: {error}; a node of it must run on this machine (ray start"
+            " --address), and if it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+        ) from error
 
 
 def _worker_variables() -> dict[str, str]:

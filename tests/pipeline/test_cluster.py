@@ -1,17 +1,19 @@
 """What starting Ray promises: where Ray does not start, the run stops and says so; it can be resumed."""
 
+import errno
 import os
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 import ray
 
-from pipeline.engine import cluster
+from pipeline.engine import cluster, ray_room
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
 from stages.errors import ConfigError, Stopped
 from stages.kernel_cache import GIVEN
@@ -20,28 +22,83 @@ from tests.campaign import some_of
 pytestmark = pytest.mark.slow
 
 
-def too_slow(**_: object) -> NoReturn:
-    """Stand for `ray.init` on a machine that is too busy: it raises nothing more telling."""
-    raise Exception("The current node timed out during startup.")  # noqa: TRY002  # as Ray does
+class SlowStarts:
+    """Stands for `ray.init` on a machine that is too busy: it raises nothing more telling.
+
+    Args:
+        error: what it raises.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+        self.folders: list[Path] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self, *, _temp_dir: str | None = None, **_: object) -> NoReturn:
+        """Begin a session and a process, and fail."""
+        if _temp_dir is not None:
+            name = f"session_2026-12-01_10-00-00_{len(self.folders):06d}_{os.getpid()}"
+            self.folders.append(Path(_temp_dir, name))
+            self.folders[-1].mkdir()
+        self.processes.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        raise self._error
+
+
+@pytest.fixture
+def slow_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[BaseException], SlowStarts]:
+    """Return what has Ray raise an error whenever it is started."""
+
+    def fail(error: BaseException) -> SlowStarts:
+        starts = SlowStarts(error)
+        monkeypatch.setattr(ray, "is_initialized", lambda: False)
+        monkeypatch.setattr(ray, "init", starts)
+        monkeypatch.setattr(ray, "shutdown", lambda: None)
+        monkeypatch.setattr(ray_room, "_fault_of", lambda _: None)
+        monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+        (tmp_path / "ray").mkdir()
+        return starts
+
+    return fail
+
+
+TOO_SLOW = Exception("The current node timed out during startup.")
+OUT_OF_PROCESSES = OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
 
 @pytest.mark.parametrize(
-    ("address", "error", "message"),
+    ("address", "fault", "starts", "error", "message"),
     [
-        (None, Stopped, "Ray did not start: .* timed out .*: run again to resume, or with --workers 0"),
-        ("10.0.0.1:6379", ConfigError, "--address 10.0.0.1:6379: no cluster: .* timed out"),
+        (None, TOO_SLOW, 3, Stopped, "Ray did not start: .* timed out .*: run again to resume, or with"),
+        (None, ConnectionError("no GCS"), 3, Stopped, "Ray did not start: no GCS.*run again to resume"),
+        (None, OUT_OF_PROCESSES, 1, Stopped, "Ray did not start: .* unavailable.* run again to resume"),
+        ("10.0.0.1:6379", TOO_SLOW, 1, ConfigError, "--address 10.0.0.1:6379: no cluster: .* timed out"),
     ],
 )
-def test_ray_that_starts_too_slowly_stops_the_run(
-    address: str | None, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+def test_ray_that_starts_too_slowly_is_tried_again_without_leftovers_and_then_stops_the_run(
+    address: str | None,
+    fault: Exception,
+    starts: int,
+    error: type[Exception],
+    message: str,
+    slow_starts: Callable[[BaseException], SlowStarts],
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", too_slow)
-    before = dict(os.environ)
-    with pytest.raises(error, match=message), ray_cluster(ClusterConfig(1, address, 2 << 30)):
+    slow, before, notes = slow_starts(fault), dict(os.environ), list[str]()
+    earlier = tmp_path / f"ray/session_2026-11-30_10-00-00_000000_{os.getpid()}"
+    earlier.mkdir()
+    with (
+        pytest.raises(error, match=message),
+        ray_cluster(ClusterConfig(1, address, 2 << 30), notes.append),
+    ):
         pytest.fail("it did not start")
     settings = dict.fromkeys(("RAY_USAGE_STATS_ENABLED", "RAY_prestart_worker_first_driver"), "")
     assert {**os.environ, **settings} == {**before, **settings}
+    assert [one.wait(timeout=30) for one in slow.processes] == [-signal.SIGKILL] * starts
+    assert list((tmp_path / "ray").iterdir()) == [earlier]
+    assert len(slow.folders) == (0 if address else starts)
+    assert notes == [f"Ray did not start: {fault}; trying it again"] * (starts - 1)
 
 
 @pytest.mark.parametrize("address", [None, "10.0.0.1:6379"])
@@ -55,9 +112,9 @@ def test_workers_are_given_the_folder_of_kernels_or_that_there_is_none(
     if folder is not None:
         monkeypatch.setenv(GIVEN, folder)
     if address is None:
-        cluster._start(ClusterConfig(1, None, 1 << 30), tmp_path)  # noqa: SLF001  # without a Ray
+        cluster._init(ClusterConfig(1, None, 1 << 30), tmp_path, tmp_path)  # noqa: SLF001  # without a Ray
     else:
-        cluster._join(address, tmp_path)  # noqa: SLF001  # likewise
+        cluster._join(address, tmp_path, set())  # noqa: SLF001  # likewise
     assert given[0]["runtime_env"]["env_vars"][GIVEN] == (folder or "")
 
 
@@ -67,7 +124,7 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", wrong)
-    with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30)):
+    with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30), print):
         pytest.fail("it did not start")
 
 
@@ -99,7 +156,7 @@ RUNS = """if True:
                 os.kill(pid, signal.SIGKILL)
 
     for _ in range(int(sys.argv[3])):
-        with ray_cluster(ClusterConfig(1, None, 2 << 30)):
+        with ray_cluster(ClusterConfig(1, None, 2 << 30), print):
             print(ray.get(ray.put("an earlier one answers")))
         assert "RAY_AUTH_TOKEN_PATH" not in os.environ
 
@@ -107,7 +164,7 @@ RUNS = """if True:
     root, name = Path(sys.argv[1]), sys.argv[2]
     threading.Thread(target=kill_when_it_works, args=(root, name), daemon=True).start()
     try:
-        with ray_cluster(ClusterConfig(1, None, 2 << 30)):
+        with ray_cluster(ClusterConfig(1, None, 2 << 30), print):
             resources, watch = WorkerResources(1, None, 2 << 30), MemoryWatch(1 << 50, print)
             flow = Dataflow(
                 FolderPlace(root, root / "tmp/attempt"),
@@ -162,7 +219,7 @@ def test_each_ray_that_a_process_starts_has_the_token_of_the_first_in_a_file_of_
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", started)
     for _ in range(2):
-        with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30)):
+        with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30), print):
             pytest.fail("it did not start")
         assert "RAY_AUTH_TOKEN_PATH" not in os.environ
     assert tokens == [tokens[0]] * 2
@@ -181,7 +238,47 @@ def test_what_ray_had_started_when_its_start_broke_off_is_ended(
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", broken)
-    with pytest.raises(error), ray_cluster(ClusterConfig(1, None, 2 << 30)):
+    with pytest.raises(error), ray_cluster(ClusterConfig(1, None, 2 << 30), print):
         pytest.fail("it did not start")
     (child,) = children
     assert child.wait(timeout=30) == -signal.SIGKILL
+
+
+SHOWS = """if True:
+    import os, sys
+    import ray
+    from pathlib import Path
+    from pipeline.engine.cluster import ClusterConfig, ray_cluster
+
+    with ray_cluster(ClusterConfig(1, None, 2 << 30), print):
+        folder = Path(ray._private.worker._global_node.get_temp_dir_path())
+        print(folder)
+        print(oct(folder.parent.stat().st_mode))
+        paths = [line.split()[-1] for line in open("/proc/net/unix") if str(folder) in line]
+        print(max(map(len, paths)))
+        print(max(len(str(path)) for path in folder.rglob("sockets/*")))
+"""
+"""A program that starts Ray, and says where its sockets lie."""
+
+
+@pytest.mark.parametrize("length", [60, 120])
+def test_ray_starts_below_a_long_folder_for_temporary_files_and_leaves_nothing(
+    length: int, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * max(1, length - len(str(tmp_path)) - 1))
+    long.mkdir()
+    assert len(str(long)) >= length
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    alone |= {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), "TMPDIR": str(long)}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWS], env=alone, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    folder, mode, *longest = done.stdout.splitlines()
+    assert mode == "0o40700"
+    private = Path(folder).parent
+    assert private.parent == Path("/tmp")  # noqa: S108  # Ray's own, and gone
+    assert not private.exists()
+    assert list(long.iterdir()) == []
+    expected = len(f"{folder}/{ray_room._socket()}")  # noqa: SLF001  # the length alone is asked for
+    assert all(abs(int(found) - expected) <= 2 for found in longest)  # ids of processes differ in length

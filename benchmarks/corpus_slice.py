@@ -1,6 +1,6 @@
 """The first documents of a corpus, written anew: whole, with a text, an id and a language each.
 
-    FOLDER/00000.jsonl.zst ...    some 16 MB of texts in each file
+    FOLDER/00000.jsonl.zst ...    some 16 MB of texts in each file, or as many as is asked for
 
 So every program of a benchmark reads the same documents from the same files.
 """
@@ -62,6 +62,7 @@ def write_documents(
     *,
     max_bytes: int | None = None,
     max_documents: int | None = None,
+    file_bytes: int | None = None,
 ) -> CorpusSlice:
     """Write documents into a new folder, up to a bound.
 
@@ -70,6 +71,7 @@ def write_documents(
         folder: replaced if it is there.
         max_bytes: of texts; the document that reaches it is the last one, and whole.
         max_documents: the most.
+        file_bytes: of texts, after which a new file begins [default: 16 MB].
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -83,7 +85,7 @@ def write_documents(
         lines.write(orjson.dumps({"id": own_id, "text": record.text, "lang": record.language}) + b"\n")
         size = len(record.text.encode())
         documents, text_bytes, held = documents + 1, text_bytes + size, held + size
-        if held >= FILE_BYTES:
+        if held >= (file_bytes or FILE_BYTES):
             _write(folder, lines)
             lines, held = io.BytesIO(), 0
         if text_bytes >= (max_bytes or text_bytes + 1) or documents == max_documents:

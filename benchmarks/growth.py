@@ -34,6 +34,10 @@ DRIVERS = ("shardmill", "pipeline.main")
 """What the command line of a driver names."""
 ORDERS = tuple((step, first) for step in range(2, 6) for first in range(step))
 """Ways to give a text's words another order: of every `step` words, two change places."""
+_FILES = 8
+"""Of a small corpus, so that several workers can read it."""
+_LEAST_FILE, _MOST_FILE = 16 * MB, 256 * MB
+"""Of text: no unit is larger than its file."""
 REPEATED = 20
 """Of so many documents, one is repeated in each lap."""
 MEAN_WORD = 40
@@ -120,9 +124,11 @@ def make_corpus(paths: list[Path], folder: Path, *, size: int, whole: int) -> Co
         size: bytes of text to write.
         whole: bytes of text in the files.
     """
+    file_bytes = min(max(_LEAST_FILE, size // _FILES), _MOST_FILE)
     if size <= whole:
-        return write_documents(sampled(paths, size / whole), folder)
-    return write_documents(enlarged(paths, -(-size // whole)), folder, max_bytes=size)
+        return write_documents(sampled(paths, size / whole), folder, file_bytes=file_bytes)
+    laps = -(-size // whole)
+    return write_documents(enlarged(paths, laps), folder, max_bytes=size, file_bytes=file_bytes)
 
 
 def run_once(

@@ -1,4 +1,4 @@
-r"""A crash campaign on a real run: kill -9 at random moments, then the same bytes as without.
+r"""A crash campaign on a real run: kill -9 and freezes at drawn moments, then the same bytes as without.
 
     python benchmarks/kills.py RUN.toml --output DIR --reference WHOLE --reference-seconds 600 \
         --kills 10 --seed 1 --workers-choices 1,2,3 --json kills.jsonl
@@ -6,30 +6,33 @@ r"""A crash campaign on a real run: kill -9 at random moments, then the same byt
 WHOLE is the folder of a run of the same file that nothing disturbed, and 600 the seconds it took, by
 default those of its log. Without WHOLE the campaign makes such a run first, and keeps its digests. The
 moments are uniform over the work, in the time that WHOLE took for it: as many commits as there are, and
-the time since the last one, so that long tasks are hit in their midst. The victim is the driver or one
-Ray worker, by a coin. After a driver's death the run is started again with another number of workers;
-after a worker's death it goes on.
+the time since the last one, so that long tasks are hit in their midst. The victim is a process of one
+of the kinds of `--victims`, by a draw (`kill_victims`). Whenever the program ends, it is started again
+with another number of workers. `--grow` and `--replace` add stages (`kill_stages`); once a setting is
+replaced, only the driver is killed.
 
 Passes if every kill was made, the run completed, its artifacts are those of WHOLE, no unit was committed
-twice, and none was given out again after its commit. A trial is the whole of it, all kills of one run:
-a campaign that was stopped begins anew, and only one that ended is left out by `--continue`.
+twice, none was given out again after its commit, and nothing hung: within 60 seconds of a kill the
+program ends or commits again, and when it ended, so do its processes. Each trial
+is one run with all its kills, and has a seed of its own.
 """
 
 import argparse
-import os
 import random
-import signal
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from digests import differences, file_digests
 from kill_figures import passed, print_figures
+from kill_stages import Stage, stages_of
+from kill_victims import KINDS, drawn_victim, strike
 from run_log import (
     Event,
     broken_promises,
@@ -42,11 +45,9 @@ from run_log import (
 )
 from run_processes import (
     RunProcess,
-    corpus_override,
     launch,
     launched,
     new_marker,
-    run_command,
     run_processes,
     wait_until_gone,
 )
@@ -73,8 +74,10 @@ class Kill:
     lost_seconds: float | None
     """Of them, what had to be done again; None while a dead worker's unit is not known."""
     marker: str
+    exit_seconds: float | None = None
+    """From the kill to the end of the program, if it ended for it."""
     leftover_seconds: float | None = None
-    """How long the processes of a dead driver lived on."""
+    """How long the processes of a program that ended lived on."""
     leftover_processes: list[str] = field(default_factory=list)
     """Those that lived when the program was started again."""
     recovery_seconds: float | None = None
@@ -108,9 +111,12 @@ class Campaign:
     """Everything that was done, and the means to do it."""
 
     arguments: argparse.Namespace
+    output: Path
     chance: random.Random
     progress_times: list[float]
     """Seconds from the reference's start to each of its commits."""
+    stages: list[Stage]
+    """Those that are left, the present one first."""
     kills: list[Kill] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     _commits: int = 0
@@ -119,35 +125,35 @@ class Campaign:
 
     def run(self) -> None:
         """Start, kill and start again until the run completes."""
-        limit = self.arguments.kills + SPARE_STARTS
+        limit = self.arguments.kills + SPARE_STARTS + len(self.stages)
+        self.stages[0].lay()
         while len(self.attempts) < limit:
             attempt = self._start()
             self.attempts.append(attempt)
             self._attend(attempt)
             attempt.ended = time.time()
             leftover = wait_until_gone(attempt.marker, timeout=self.arguments.leftover_seconds)
-            if self.kills and self.kills[-1].marker == attempt.marker:
-                self._see_leftovers(self.kills[-1])
-                names = [process.label for process in run_processes(attempt.marker)]
-                self.kills[-1].leftover_processes = names
+            code = attempt.process.returncode
+            if self.kills and self.kills[-1].marker == attempt.marker and code:
+                last = self.kills[-1]
+                last.exit_seconds = round(attempt.ended - last.time, 2)
+                last.leftover_seconds = leftover
+                last.leftover_processes = [one.label for one in run_processes(attempt.marker)]
             lived = "are still there" if leftover is None else f"lived {leftover:.1f} s more"
-            print(f"  ended {attempt.process.returncode}; its processes {lived}", flush=True)
-            if attempt.process.returncode == 0:
-                return
+            print(f"  ended {code}; its processes {lived}", flush=True)
+            if code == 0:
+                print(f"  the stage {self.stages.pop(0).name} is complete", flush=True)
+                if not self.stages:
+                    return
+                self.stages[0].lay()
         print(f"given up after {limit} starts")
 
     def _start(self) -> Attempt:
         given = self.arguments.workers_choices
         before = self.attempts[-1].workers if self.attempts else None
         workers = self.chance.choice([n for n in given if n != before] or given)
-        command = run_command(
-            self.arguments.command,
-            self.arguments.run_file,
-            self.arguments.output,
-            workers=workers,
-            overrides=self.arguments.overrides,
-        )
-        marker, output = new_marker(), self.arguments.output
+        marker, output = new_marker(), self.output
+        command = self.stages[0].command(self.arguments, output, workers)
         print(f"start {len(self.attempts) + 1}, {workers} workers", flush=True)
         process = launch(command, marker, log=output.with_name(f"{output.name}.out"))
         return Attempt(workers, time.time(), marker, process)
@@ -160,8 +166,6 @@ class Campaign:
             while attempt.process.poll() is None and self._progress() < target:
                 time.sleep(POLL)
                 self._watch_lost()
-                for kill in self.kills:
-                    self._see_leftovers(kill)
             if attempt.process.poll() is not None:
                 return
             kill = self._kill(attempt)
@@ -173,7 +177,7 @@ class Campaign:
 
     def _progress(self) -> float:
         """Return how far the run is, in seconds of the reference."""
-        log = self.arguments.output / "log.jsonl"
+        log = self.output / "log.jsonl"
         commits = log.read_bytes().count(b'"event": "commit"') if log.exists() else 0
         if commits != self._commits:
             self._commits, self._changed = commits, time.monotonic()
@@ -189,17 +193,16 @@ class Campaign:
         return done + remaining * first_of_uniform(remaining_kills, self.chance.random())
 
     def _kill(self, attempt: Attempt) -> Kill:
-        workers = [process for process in run_processes(attempt.marker) if process.is_worker]
         driver = RunProcess(attempt.process.pid, 0, "driver")
-        kind = self.chance.choice(("driver", "worker")) if workers else "driver"
-        victim = driver if kind == "driver" else self.chance.choice(sorted(workers, key=_pid))
+        kinds = ["driver"] if self.stages[0].name == "replaced" else self.arguments.victims
+        kind, victim = drawn_victim(driver, run_processes(attempt.marker), kinds, self.chance)
         moment = time.time()
-        os.kill(victim.pid, signal.SIGKILL)
-        events = list(read_log(self.arguments.output))
+        strike(kind, victim)
+        events = list(read_log(self.output))
         done = committed(events, moment)
         in_work = {
             unit: round(moment - begun, 3)
-            for unit, begun in begun_units(self.arguments.output).items()
+            for unit, begun in begun_units(self.output).items()
             if unit not in done and begun < moment
         }
         return Kill(
@@ -213,29 +216,20 @@ class Campaign:
             marker=attempt.marker,
         )
 
-    def _see_leftovers(self, kill: Kill) -> None:
-        """Note when the last process of a dead driver is gone."""
-        if kill.victim == "driver" and kill.leftover_seconds is None and not run_processes(kill.marker):
-            kill.leftover_seconds = round(time.time() - kill.time, 2)
-
     def _watch_lost(self) -> None:
         """See which unit a dead worker had: the one whose folder is made anew."""
         if self.kills and self.kills[-1].lost_seconds is None:
             kill = self.kills[-1]
-            begun = begun_units(self.arguments.output)
+            begun = begun_units(self.output)
             again = [unit for unit in kill.in_work if begun.get(unit, 0.0) > kill.time]
-            done = committed(read_log(self.arguments.output), time.time())
+            done = committed(read_log(self.output), time.time())
             if again or done.issuperset(kill.in_work):
                 kill.lost_seconds = round(sum(kill.in_work[unit] for unit in again), 2)
 
 
-def _pid(process: RunProcess) -> int:
-    return process.pid
-
-
 def begun_units(output: Path) -> dict[str, float]:
-    """Return when the folder of each unit under DIR/tmp was made, as the file system knows it."""
-    folders = [str(path) for path in (output / "tmp").glob("*/*")]
+    """Return when the folder of each unit, STEP/UNIT, was made, as the file system knows it."""
+    folders = [str(path) for path in (output / "tmp").glob("*/*/*/*")]
     if not folders:
         return {}
     command = ["stat", "--format=%.3W %n", "--", *folders]
@@ -243,7 +237,7 @@ def begun_units(output: Path) -> dict[str, float]:
         command, capture_output=True, text=True, check=False
     ).stdout  # what is gone meanwhile is missing there
     lines = (line.split(" ", 1) for line in told.splitlines())
-    return {Path(name).name: float(born) for born, name in lines}
+    return {"/".join(Path(name).parts[-2:]): float(born) for born, name in lines}
 
 
 def add_recovery(kills: Sequence[Kill], events: Sequence[Event], starts: Sequence[float]) -> None:
@@ -267,18 +261,13 @@ def reference_of(arguments: argparse.Namespace, work: Callable[[], Path]) -> dic
     folder = arguments.reference
     if folder is None:
         folder, workers = work() / "whole", arguments.workers_choices[0]
-        command = run_command(
-            arguments.command,
-            arguments.run_file,
-            folder,
-            workers=workers,
-            overrides=arguments.overrides,
-        )
-        with launched(command, new_marker(), log=work() / "whole.out") as process:
-            if process.wait():
-                refuse(
-                    f"the undisturbed run ended with {process.returncode}: see {work() / 'whole.out'}"
-                )
+        for stage in stages_of(arguments, work()):
+            stage.lay()
+            command = stage.command(arguments, folder, workers)
+            log = work() / "whole.out"
+            with launched(command, new_marker(), log=log) as process:
+                if process.wait():
+                    refuse(f"the undisturbed run ended with {process.returncode}: see {log}")
     events = list(read_log(folder))
     seconds = arguments.reference_seconds or round(events[-1]["time"] - events[0]["time"], 2)
     return {"seconds": seconds, "times": commit_times(events), "digests": file_digests(folder)}
@@ -287,12 +276,11 @@ def reference_of(arguments: argparse.Namespace, work: Callable[[], Path]) -> dic
 def conclude(campaign: Campaign, reference: dict[str, Any]) -> dict[str, Any]:
     """Compare the outcome with the reference, and give all figures."""
     arguments = campaign.arguments
-    events = list(read_log(arguments.output))
+    events = list(read_log(campaign.output))
     add_recovery(campaign.kills, events, [attempt.began for attempt in campaign.attempts])
-    ours = file_digests(arguments.output)
+    ours = file_digests(campaign.output)
     wall = sum(attempt.ended - attempt.began for attempt in campaign.attempts)
     return {
-        "seed": arguments.seed,
         "kills_asked": arguments.kills,
         "kills": [asdict(kill) for kill in campaign.kills],
         "attempts": [attempt.figures() for attempt in campaign.attempts],
@@ -304,7 +292,7 @@ def conclude(campaign: Campaign, reference: dict[str, Any]) -> dict[str, Any]:
         "files": len(ours),
         "differing": differences(ours, reference["digests"]),
         "broken_promises": broken_promises(events),
-        "left_in_tmp": [path.name for path in (arguments.output / "tmp").glob("*")],
+        "left_in_tmp": [path.name for path in (campaign.output / "tmp").glob("*")],
     }
 
 
@@ -316,6 +304,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--reference", type=Path, metavar="WHOLE", help="[default: one is made]")
     parser.add_argument("--reference-seconds", type=float, metavar="S", help="[default: of its log]")
     parser.add_argument("--kills", type=int, default=10, metavar="N", help="[default: 10]")
+    parser.add_argument("--trials", type=int, default=1, metavar="N", help="runs [default: 1]")
     parser.add_argument("--seed", type=int, default=0, help="of moments, victims and workers")
     parser.add_argument("--workers-choices", type=_numbers, default=[1, 2, 3], metavar="N,N,...")
     parser.add_argument(
@@ -325,13 +314,16 @@ def parse_arguments() -> argparse.Namespace:
         metavar="S",
         help="longest wait for a dead driver's processes; 0 starts again at once [default: 60]",
     )
+    parser.add_argument("--victims", type=_kinds, default=list(KINDS), metavar="KIND,...")
     parser.add_argument("--corpus", metavar="GLOB", help="read these files instead of the run file's")
+    parser.add_argument("--grow", action="store_true", help="half of them come later; needs --corpus")
+    parser.add_argument("--replace", metavar="KEY=VALUE", help="another setting at last")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--command", default="shardmill", help="the program [default: shardmill]")
     add_trial_options(parser)
     arguments = parser.parse_args()
-    if arguments.corpus:
-        arguments.overrides.append(corpus_override(arguments.corpus))
+    if arguments.grow and not arguments.corpus:
+        parser.error("--grow: name the files with --corpus")
     if arguments.reference and not (arguments.reference / "log.jsonl").exists():
         parser.error(f"--reference {arguments.reference}: holds no run")
     return arguments
@@ -341,10 +333,20 @@ def _numbers(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 
-def whole_campaign(arguments: argparse.Namespace, reference: dict[str, Any]) -> dict[str, Any]:
+def _kinds(text: str) -> list[str]:
+    kinds = text.split(",")
+    if not set(kinds) <= set(KINDS):
+        raise argparse.ArgumentTypeError(f"of {', '.join(KINDS)}")
+    return kinds
+
+
+def whole_campaign(
+    arguments: argparse.Namespace, reference: dict[str, Any], output: Path, seed: int
+) -> dict[str, Any]:
     """Do a campaign, and return its figures."""
-    chance = random.Random(arguments.seed)  # noqa: S311  # when to kill, no secret
-    campaign = Campaign(arguments, chance, reference["times"])
+    chance = random.Random(seed)  # noqa: S311  # when to kill, no secret
+    stages = stages_of(arguments, output.parent)
+    campaign = Campaign(arguments, output, chance, reference["times"], stages)
     try:
         campaign.run()
     finally:
@@ -352,7 +354,7 @@ def whole_campaign(arguments: argparse.Namespace, reference: dict[str, Any]) -> 
             if attempt.process.poll() is None:
                 attempt.process.terminate()
                 attempt.process.wait()
-    return conclude(campaign, reference)
+    return {"seed": seed, **conclude(campaign, reference)}
 
 
 def body(trials: Trials, arguments: argparse.Namespace) -> int:
@@ -360,20 +362,26 @@ def body(trials: Trials, arguments: argparse.Namespace) -> int:
     work = cache(trials.new_folder)
     reference = trials.fact("undisturbed run", lambda: reference_of(arguments, work))
 
-    def do() -> dict[str, Any]:
-        arguments.output = work() / "run"
-        return whole_campaign(arguments, reference)
+    def do(seed: int) -> dict[str, Any]:
+        output = work() / "run"
+        shutil.rmtree(output, ignore_errors=True)
+        return whole_campaign(arguments, reference, output, seed)
 
-    content = trials.trial("all kills", do, failed=lambda found: not passed(found))
-    print_figures(content)
-    return 0 if passed(content) else 1
+    seeds = range(arguments.seed, arguments.seed + arguments.trials)
+    contents = [
+        trials.trial(f"seed {seed}", partial(do, seed), failed=lambda found: not passed(found))
+        for seed in seeds
+    ]
+    for content in contents:
+        print_figures(content)
+    return 0 if all(map(passed, contents)) else 1
 
 
 def main() -> int:
     """Do a campaign as the command line asks."""
     arguments = parse_arguments()
-    names = ("kills", "seed", "workers_choices", "leftover_seconds", "overrides", "reference")
-    settings = {name: getattr(arguments, name) for name in names}
+    names = "kills seed workers_choices leftover_seconds overrides reference victims corpus grow replace"
+    settings = {name: getattr(arguments, name) for name in names.split()}
     settings["run file"] = arguments.run_file.read_text(encoding="utf-8")
     work = arguments.output.resolve()
     return conduct(lambda trials: body(trials, arguments), arguments, settings, work=work)

@@ -50,8 +50,8 @@ def next_commit(events: Iterable[Event], after: float) -> float | None:
 
 
 def committed(events: Iterable[Event], until: float) -> set[str]:
-    """Return the units that were committed up to a moment."""
-    return {e["unit"] for e in events if e["event"] == "commit" and e["time"] <= until}
+    """Return the units that were committed up to a moment, each as STEP/UNIT."""
+    return {f"{e['step']}/{e['unit']}" for e in events if e["event"] == "commit" and e["time"] <= until}
 
 
 def current_step(events: Iterable[Event], moment: float) -> str:

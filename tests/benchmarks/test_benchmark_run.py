@@ -172,7 +172,7 @@ def test_moments_are_found_in_the_log() -> None:
     assert edges(LOG[:1]) is None
     assert next_commit(LOG, 3.0) == 4.0
     assert next_commit(LOG, 4.0) is None
-    assert committed(LOG, 3.5) == {"x"}
+    assert committed(LOG, 3.5) == {"ingest/x"}
     assert current_step(LOG, 0.5) == ""
     assert current_step(LOG, 4.9) == "ingest"
 

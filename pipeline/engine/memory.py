@@ -41,6 +41,19 @@ class WorkerResources:
 
 
 @dataclass(frozen=True)
+class AskedWorkers:
+    """Who is asked to do the work, before it is known how much memory the run may hold."""
+
+    count: int
+    address: str | None = None
+    follows_cores: bool = False
+
+    def within(self, memory: int) -> WorkerResources:
+        """Return them with the bytes that the run may hold on a node."""
+        return WorkerResources(self.count, self.address, memory, follows_cores=self.follows_cores)
+
+
+@dataclass(frozen=True)
 class Need:
     """The memory that a step asks for."""
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.engine.memory import WorkerResources
+from pipeline.engine.memory import AskedWorkers
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.against import reopened
 from pipeline.planning.generations import number_of
@@ -56,7 +56,7 @@ def verify_session(
     Args and errors are those of `_verify_one`.
     """
     before: list[DatasetVerdicts] = []
-    asked = workers, address, follows_cores
+    asked = AskedWorkers(workers, address, follows_cores=follows_cores)
     reports = [
         _verify_one(folder, before, asked, stream=stream, full=full)
         for folder in (output, *RunFolder(output).generations())
@@ -68,7 +68,7 @@ def verify_session(
 def _verify_one(
     output: Path,
     before: list[DatasetVerdicts],
-    asked: tuple[int, str | None, bool],
+    asked: AskedWorkers,
     *,
     stream: TextIO | None,
     full: bool = False,
@@ -90,9 +90,8 @@ def _verify_one(
     replayed = replays_again(file, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
-    workers, address, follows_cores = asked
-    _require_place(output, address)
-    resources = WorkerResources(workers, address, file.resources.memory, follows_cores=follows_cores)
+    _require_place(output, asked.address)
+    resources = asked.within(file.resources.memory)
     witnesses = located_runs(output, kept, generation=number_of(output))
     scope = replace(scope, file=file, replayed=replayed, earlier=reopened(witnesses, file))
     with (

@@ -229,12 +229,10 @@ class Campaign:
 
 def begun_units(output: Path) -> dict[str, float]:
     """Return when the folder of each unit, STEP/UNIT, was made, as the file system knows it."""
-    folders = [str(path) for path in (output / "tmp").glob("*/*/*/*")]
-    if not folders:
-        return {}
-    command = ["stat", "--format=%.3W %n", "--", *folders]
+    depth = ("-mindepth", "4", "-maxdepth", "4")
+    call = ["find", str(output / "tmp"), *depth, "-exec", "stat", "--format=%.3W %n", "{}", "+"]
     told = subprocess.run(  # noqa: S603  # paths of the run
-        command, capture_output=True, text=True, check=False
+        call, capture_output=True, text=True, check=False
     ).stdout  # what is gone meanwhile is missing there
     lines = (line.split(" ", 1) for line in told.splitlines())
     return {"/".join(Path(name).parts[-2:]): float(born) for born, name in lines}

@@ -24,7 +24,7 @@ def main() -> NoReturn:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
     with active_signals() as signals:
-        code = 1
+        signals.ends_process, code = True, 1
         try:
             from pipeline.commands.boundary import exit_code_of  # noqa: PLC0415  # see above
 

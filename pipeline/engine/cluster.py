@@ -25,6 +25,7 @@ from ray.exceptions import RayError
 from pipeline.engine.memory import process_tree
 from pipeline.engine.ray_room import ray_folder, require_ports, sessions_in
 from pipeline.system.limits import limit_of
+from pipeline.system.stopping import ends_process, install_again
 from stages.errors import ConfigError, Stopped
 from stages.kernel_cache import GIVEN
 from stages.store.folders import files_below
@@ -102,10 +103,21 @@ def ray_cluster(config: ClusterConfig, note: Callable[[str], None]) -> Iterator[
         try:
             yield
         finally:
-            if lost_daemon() is not None:  # the others would wait for it
-                _kill_below(known)
-            ray.shutdown()
+            _leave(known, joined=config.address is not None)
             shutil.rmtree(empty, ignore_errors=True)
+
+
+def _leave(known: set[int], *, joined: bool) -> None:
+    """Leave Ray, and end it if it is our own.
+
+    `ray.shutdown` gives SIGTERM back to the system, so that the next one would kill this process
+    without a word. Where one came already, others may follow: then Ray is left by ending this process.
+    """
+    if lost_daemon() is not None or (ends_process() and not joined):  # Ray would wait for what is lost
+        _kill_below(known)
+    if not ends_process():
+        ray.shutdown()
+        install_again()
 
 
 @contextlib.contextmanager

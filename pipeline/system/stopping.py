@@ -53,6 +53,8 @@ class Signals:
     def __init__(self) -> None:
         self.number: int | None = None
         """The first that arrived."""
+        self.ends_process = False
+        """Whether this process ends when its command does."""
         self._since = 0.0
         self._tidying = 0
         self._before: dict[int, Any] = {}
@@ -202,6 +204,11 @@ def tidying() -> Iterator[None]:
     """Put off signals while things are left in order."""
     with _active[-1].tidying() if _active else contextlib.nullcontext():
         yield
+
+
+def ends_process() -> bool:
+    """Say whether a signal arrived that ends this process, which then needs nothing any more."""
+    return bool(_active) and _active[-1].ends_process and _active[-1].number is not None
 
 
 def install_again() -> None:

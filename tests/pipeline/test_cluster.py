@@ -249,16 +249,20 @@ SHOWS = """if True:
     import ray
     from pathlib import Path
     from pipeline.engine.cluster import ClusterConfig, ray_cluster
+    from pipeline.system.stopping import active_signals
 
-    with ray_cluster(ClusterConfig(1, None, 2 << 30), print):
-        folder = Path(ray._private.worker._global_node.get_temp_dir_path())
-        print(folder)
-        print(oct(folder.parent.stat().st_mode))
-        paths = [line.split()[-1] for line in open("/proc/net/unix") if str(folder) in line]
-        print(max(map(len, paths)))
-        print(max(len(str(path)) for path in folder.rglob("sockets/*")))
+    with active_signals():
+        with ray_cluster(ClusterConfig(1, None, 2 << 30), print):
+            folder = Path(ray._private.worker._global_node.get_temp_dir_path())
+            print(folder)
+            print(oct(folder.parent.stat().st_mode))
+            paths = [line.split()[-1] for line in open("/proc/net/unix") if str(folder) in line]
+            print(max(map(len, paths)))
+            print(max(len(str(path)) for path in folder.rglob("sockets/*")))
+        status = dict(line.split(":\\t") for line in Path("/proc/self/status").read_text().splitlines())
+        print(int(status["SigCgt"], 16) >> 14 & 1)  # SIGTERM is 15
 """
-"""A program that starts Ray, and says where its sockets lie."""
+"""A program that starts Ray, says where its sockets lie, and whether SIGTERM is handled at the end."""
 
 
 @pytest.mark.parametrize("length", [60, 120])
@@ -274,7 +278,8 @@ def test_ray_starts_below_a_long_folder_for_temporary_files_and_leaves_nothing(
         [sys.executable, "-c", SHOWS], env=alone, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    folder, mode, *longest = done.stdout.splitlines()
+    folder, mode, *longest, is_handled = done.stdout.splitlines()
+    assert is_handled == "1", "Ray gives the signal back to the system when it is left"
     assert mode == "0o40700"
     private = Path(folder).parent
     assert private.parent == Path("/tmp")  # noqa: S108  # Ray's own, and gone
@@ -282,3 +287,45 @@ def test_ray_starts_below_a_long_folder_for_temporary_files_and_leaves_nothing(
     assert list(long.iterdir()) == []
     expected = len(f"{folder}/{ray_room._socket()}")  # noqa: SLF001  # the length alone is asked for
     assert all(abs(int(found) - expected) <= 2 for found in longest)  # ids of processes differ in length
+
+
+STORM = """if True:
+    import os, subprocess, sys, time
+    from pathlib import Path
+    from pipeline.engine.cluster import ClusterConfig, ray_cluster
+    from pipeline.engine.memory import process_tree
+    from pipeline.system.stopping import active_signals
+
+    def of_ray():
+        below = set(process_tree(os.getpid())) - {os.getpid()}
+        calls = [Path(f"/proc/{pid}/cmdline").read_text() for pid in below]  # one that ended has none
+        return [call for call in calls if "ray" in call]
+
+    with active_signals() as signals:
+        signals.ends_process = True
+        try:
+            with ray_cluster(ClusterConfig(1, None, 2 << 30), print):
+                before = of_ray()
+                subprocess.Popen(["sh", "-c", f"while kill -TERM {os.getpid()}; do sleep 0.01; done"])
+                time.sleep(60)
+        except BaseException as error:
+            time.sleep(1)
+            print(len(before) > 3, of_ray())
+            sys.stdout.flush()
+            os._exit(signals.end(error))
+"""
+"""A program that gets SIGTERM again and again, from when Ray has started."""
+
+
+def test_signals_that_come_again_and_again_while_ray_is_left_end_the_process_in_order() -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", STORM],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 75, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1] == "True []", "Ray's processes are gone"
+    assert "SIGTERM: stopped; run again to resume" in done.stderr

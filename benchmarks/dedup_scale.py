@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipeline.steps.dedup.decided_parts import MAX_PARTS, PART_BYTES
 from pipeline.steps.dedup.unit_groups import GROUP_BYTES, MAX_GROUPS
 from stages.dedup.lsh import KEYS_PER_PARTITION, MinHashConfig, band_shape, num_partitions
 from stages.dedup.survivors import NARROW
@@ -34,13 +35,18 @@ class Size(NamedTuple):
     runs: int
     """Of units."""
     pieces: int
+    parts: int
+    """That the evidence is written in."""
 
 
 def size_of(documents: int, keys: int = KEYS_PER_PARTITION) -> Size:
     """Return how a corpus is cut, and its keys."""
     text = documents * TEXT_BYTES
     return Size(
-        documents, min(MAX_GROUPS, -(-text // GROUP_BYTES)), num_partitions(documents, keys=keys)
+        documents,
+        min(MAX_GROUPS, -(-text // GROUP_BYTES)),
+        num_partitions(documents, keys=keys),
+        min(MAX_PARTS, -(-text // PART_BYTES)),
     )
 
 
@@ -53,7 +59,10 @@ def opened(phase: str, size: Size) -> int:
         "find candidates in buckets": BANDS * size.pieces * size.runs,
         "hash candidates": BANDS * size.pieces * size.runs,
         "verify candidate pairs": BANDS * size.pieces * size.runs + size.runs**2 // 2,
-        "decide, write the evidence": size.pieces,
+        "decide": size.pieces + size.runs,
+        "count, name": 0,
+        "write the evidence": 2 * size.parts**2,
+        "join the evidence": 2 * size.parts,
     }[phase]
 
 
@@ -63,7 +72,8 @@ def tasks_of(phase: str, size: Size) -> int:
         return BANDS * size.pieces
     if phase == "find exact duplicates":
         return size.pieces
-    return 1 if phase.startswith("decide") else size.runs
+    others = {"decide": 1, "count, name": size.parts, "write the evidence": 2 * size.parts}
+    return {**others, "join the evidence": 2}.get(phase, size.runs)
 
 
 def fitted(small: dict[str, Any], large: dict[str, Any], phase: int) -> tuple[float, float]:

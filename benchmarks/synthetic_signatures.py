@@ -16,7 +16,8 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,20 @@ from pipeline.steps.dedup.hashing import (
     hash_candidates,
     verify_pairs,
 )
+from pipeline.steps.dedup.members import MembersRecord, MembersWork, describe_members
 from pipeline.steps.dedup.method import Corpus, GroupWork, PartitionWork
 from pipeline.steps.dedup.minhash import NEAR
+from pipeline.steps.dedup.removals import (
+    EvidenceTables,
+    JoinWork,
+    Table,
+    join_rows,
+    rows_works,
+    write_rows,
+)
 from pipeline.steps.dedup.resolve import Resolution, resolve
 from pipeline.steps.dedup.unit_groups import unit_groups
+from pipeline.steps.selection import KeptCounts
 from pipeline.steps.units import Unit, fixed_array
 from stages.columns import DOCUMENTS
 from stages.dedup.lsh import MinHashConfig, num_partitions
@@ -55,6 +66,8 @@ from stages.store.arrays import write_array
 UNIT, TEXT_BYTES, WORDS, CHANGED = 1 << 15, 2_000, 60, 8
 SEED = 11
 CONFIG = MinHashConfig()
+COUNTED_BY: dict[Table, str] = {"removed": "removed", "clusters": "members"}
+"""Of each table, what of the decision's record counts its rows."""
 Phase = tuple[str, Callable[..., Any], list[Any]]
 
 
@@ -128,8 +141,13 @@ def family_digests(families: NDArray[np.int64]) -> NDArray[np.uint8]:
     return whole.view(np.uint8).reshape(-1, 16)
 
 
-def phases(units: tuple[Unit, ...]) -> Iterator[Phase]:
-    """Yield the phases of exact and near-deduplication with their tasks."""
+def phases(units: tuple[Unit, ...], records: Mapping[str, list[Any]]) -> Iterator[Phase]:
+    """Yield the phases of exact and near-deduplication with their tasks.
+
+    Args:
+        units: of the corpus.
+        records: of the tasks of earlier phases, by phase.
+    """
     runs, pieces = unit_groups(units), num_partitions(units[-1].last)
     firsts, documents = tuple(run.first for run in runs), units[-1].last
     corpus = Corpus(firsts, documents, pieces, Dedup(minhash=CONFIG))
@@ -142,7 +160,16 @@ def phases(units: tuple[Unit, ...]) -> Iterator[Phase]:
     yield "find candidates in buckets", find_candidates, each
     yield "hash candidates", hash_candidates, works
     yield "verify candidate pairs", verify_pairs, works
-    yield "decide, write the evidence", resolve, [Resolution(units, pieces, found)]
+    work = Resolution(units, pieces, found)
+    yield "decide", resolve, [work]
+    yield "count, name", describe_members, [MembersWork(part, work.methods) for part in work.parts]
+    firsts = tuple(part.first for part in work.parts)
+    known = EvidenceTables(firsts, 0, work.methods, work.unmeasured)
+    (counts,) = records["decide"]
+    tables = [rows_works(known, table, counts[name]) for table, name in COUNTED_BY.items()]
+    yield "write the evidence", write_rows, [one for works in tables for one in works]
+    joined = [JoinWork(works[0].table, tuple(one.key for one in works)) for works in tables]
+    yield "join the evidence", join_rows, [one for one in joined if len(one.keys) > 1]
 
 
 class PeakWatch(threading.Thread):
@@ -178,19 +205,21 @@ def keep(root: Path, folder: Path) -> None:
             path.replace(target)
 
 
-def measure(root: Path, units: tuple[Unit, ...]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Do all phases; return what each took, and the record of the decision."""
-    worker, watch, record = Worker(FolderPlace(root, root / "tmp/a")), PeakWatch(), dict[str, Any]()
+def measure(root: Path, units: tuple[Unit, ...]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Do all phases; return what each took, and how many documents go by each method."""
+    worker, watch = Worker(FolderPlace(root, root / "tmp/a")), PeakWatch()
+    records = defaultdict[str, list[Any]](list)
     watch.start()
     figures = []
-    for title, function, payloads in phases(units):
+    for title, function, payloads in phases(units, records):
         watch.take()
         wall, cpu, largest, nbytes = time.monotonic(), time.process_time(), 0.0, 0
         for number, payload in enumerate(payloads):
             outcome = worker.run(Task("dedup", f"t-{number}", function, payload, ""))
             nbytes += sum(file.stat().st_size for file in outcome.folder.rglob("*") if file.is_file())
             keep(root, outcome.folder)
-            largest, record = max(largest, outcome.metrics["cpu_seconds"]), outcome.record
+            largest = max(largest, outcome.metrics["cpu_seconds"])
+            records[title].append(outcome.record)
         figures.append(
             {
                 "phase": title,
@@ -204,7 +233,9 @@ def measure(root: Path, units: tuple[Unit, ...]) -> tuple[list[dict[str, Any]], 
         )
         print(json.dumps(figures[-1]), flush=True)
     watch.end()
-    return figures, record
+    counts = KeptCounts(units)
+    counts.include(MembersRecord.model_validate(one) for one in records["count, name"])
+    return figures, {name: tally.documents for name, tally in counts.total.gone.items()}
 
 
 def markdown(figures: Sequence[dict[str, Any]], documents: int) -> str:
@@ -242,12 +273,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for unit in units:
         write_unit(arguments.folder, unit, bases)
     del bases
-    figures, record = measure(arguments.folder, units)
+    figures, removed = measure(arguments.folder, units)
     peak = max(row["peak_mib"] for row in figures)
     print(markdown(figures, arguments.documents))
-    print(f"\n{arguments.documents:,} documents; removed: {record['removed']}; peak {peak:,.0f} MiB")
+    print(f"\n{arguments.documents:,} documents; removed: {removed}; peak {peak:,.0f} MiB")
     if arguments.json:
-        content = {"documents": arguments.documents, "peak_mib": peak, "removed": record["removed"]}
+        content = {"documents": arguments.documents, "peak_mib": peak, "removed": removed}
         arguments.json.write_text(json.dumps({**content, "phases": figures}) + "\n")
     limit = TypeAdapter(ByteSize).validate_python(arguments.limit) if arguments.limit else None
     if limit is not None and peak * (1 << 20) > limit:

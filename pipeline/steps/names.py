@@ -28,6 +28,22 @@ _ORDINARY = 2
 """Columns whose values may have thousands of bytes, own ids and paths; each one more has as many."""
 
 
+def string_parts(
+    column: pa.ChunkedArray,
+) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]]:
+    """Yield the bytes of some strings end to end, the length of each, and whether it is null."""
+    for chunk in column.cast(pa.string()).chunks:
+        if not len(chunk):
+            continue
+        _, offsets, data = chunk.buffers()
+        ends = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        content = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if ends[-1] > ends[0] else _NOTHING
+        yield content, np.diff(ends).astype(np.int64), chunk.is_null().to_numpy(zero_copy_only=False)
+
+
+_NOTHING = np.empty(0, np.uint8)
+
+
 class _Strings:
     """One column, row after row."""
 
@@ -39,16 +55,12 @@ class _Strings:
 
     def add(self, column: pa.ChunkedArray) -> None:
         """Write some rows behind the others."""
-        for chunk in column.cast(pa.string()).chunks:
-            if not len(chunk):
-                continue
-            _, offsets, data = chunk.buffers()
-            ends = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            if ends[-1] > ends[0]:
+        for content, lengths, nulls in string_parts(column):
+            if len(content):
                 with self._path.open("ab") as file:  # which no error on the way leaves open
-                    file.write(memoryview(data)[ends[0] : ends[-1]])
-            self._lengths.append(np.diff(ends).astype(np.int64))
-            self._nulls.append(chunk.is_null().to_numpy(zero_copy_only=False))
+                    file.write(content.data)
+            self._lengths.append(lengths)
+            self._nulls.append(nulls)
 
     def finish(self) -> None:
         """Write no more, and map what is written."""

@@ -227,13 +227,19 @@ def _find(parent: NDArray[np.integer], document: int) -> int:
 
 
 @kernel
-def _union(parent: NDArray[np.integer], a: int, b: int, ranks: NDArray[np.uint32]) -> None:
-    """Join two clusters under the better-ranked root."""
-    a, b = _find(parent, a), _find(parent, b)
+def _union_of_roots(parent: NDArray[np.integer], a: int, b: int, ranks: NDArray[np.uint32]) -> int:
+    """Join two clusters under the better-ranked of their roots, and return it."""
     if _rank(ranks, a) < _rank(ranks, b):
         parent[b] = a
-    else:
-        parent[a] = b
+        return a
+    parent[a] = b
+    return b
+
+
+@kernel
+def _union(parent: NDArray[np.integer], a: int, b: int, ranks: NDArray[np.uint32]) -> None:
+    """Join the clusters of two documents."""
+    _union_of_roots(parent, _find(parent, a), _find(parent, b), ranks)
 
 
 @kernel
@@ -267,10 +273,12 @@ def _best_text(
         ranked: ranks, links of equal texts, and parents of clusters, which are joined.
     """
     ranks, links, parent = ranked
-    chosen, at = _NONE, edge
+    chosen, at, root = _NONE, edge, _find(parent, document)
     while edge < len(edges[1]) and edges[1][edge] == document:
         better = edges[0][edge]
-        _union(parent, better, document, ranks)
+        other = _find(parent, better)
+        if other != root:
+            root = _union_of_roots(parent, other, root, ranks)
         leader = links[_leader(links, better)]
         if leader != _NONE and (chosen == _NONE or _rank(ranks, leader) < _rank(ranks, chosen)):
             chosen, at = leader, edge

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.dedup import decided_parts, removals
 from tests.campaign import some_of
 from tests.conftest import run_small
 from tests.stages.dedup import policy_rule
@@ -43,6 +44,8 @@ def trial(seed: int) -> tuple[list[Record], list[int], dict[str, Any], dict[str,
 def test_dumps_are_decided_as_all_at_once(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(decided_parts, "PART_BYTES", 1)  # each unit is decided as a part of its own
+    monkeypatch.setattr(removals, "EVIDENCE_ROWS", 4)
     records, dumps, dedup, rules = trial(seed)
     plain = policy_rule.ranks
     monkeypatch.setattr(

@@ -1,7 +1,8 @@
 """Clusters: the largest clusters of duplicates, with counts and a few documents of each to look at.
 
-Reads what resolve has written, `dedup/clusters.parquet` and `dedup/removed.parquet`, row group by row
-group. Of each document that has a duplicate, 8 bytes lie in a mapped file while clusters are counted.
+Reads the tables of the decision, `dedup/clusters.parquet` and `dedup/removed.parquet`, row group by row
+group, and the marks of clusters beside them: 8 bytes of each document that has a duplicate, which lie in
+a mapped file while clusters are counted.
 Clusters of which all stay, such as equal texts of a source with `dedup = false`, are passed over, so
 that they cannot hide one that loses documents.
 
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +24,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.dedup.removals import GONE
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit, from_hex, named_table
+from pipeline.steps.units import Unit, named_table
 from stages.config import Config
 from stages.dedup.excerpt import excerpt_of
 from stages.reading.reader import TableReader, TextSplit
 from stages.reading.table import reader_of
+from stages.store.arrays import open_array
 from stages.store.mapped import mapped_zeros
 
 LARGEST = 10
@@ -38,8 +42,6 @@ _CANDIDATES = 4 * LARGEST
 """Clusters that are counted again by their whole names: 8 bytes of two names may be the same."""
 _BLOCK = 1 << 20
 """Documents that are looked at together."""
-_GONE = np.uint64(1)
-"""The last bit of half a name, in place of which stands whether the document is removed."""
 _BUFFER_CHARACTERS = 1 << 24
 """Characters of texts that are held while clusters are described: 64 MiB at the most."""
 _PLACED = ["path", "position", "text"]
@@ -107,31 +109,36 @@ class _Cluster:
     least_alike: list[_Removal] = field(default_factory=list)
 
 
-def describe_largest(workspace: Workspace, units: tuple[Unit, ...]) -> LargestRecord:
-    """Return the largest clusters of all units with samples, from the tables that resolve wrote."""
+@dataclass(frozen=True)
+class LargestWork:
+    """Where the clusters are."""
+
+    units: tuple[Unit, ...]
+    """All units with samples."""
+    marks: tuple[str, ...]
+    """The keys of the marks of the rows of clusters.parquet, in order."""
+
+
+def describe_largest(workspace: Workspace, work: LargestWork) -> LargestRecord:
+    """Return the largest clusters of all units with samples, from the tables of the decision."""
+    marks: list[Any] = [open_array(workspace.path(key), dtype="<u8") for key in work.marks]
     with workspace.scratch() as scratch:
-        names = _largest_names(workspace.path(_CLUSTERS), scratch)
-    found = _counted(workspace.path(_CLUSTERS), names)
+        names = _largest_names(marks, scratch)
+    found = _counted(workspace.path(_CLUSTERS), marks, names)
     _add_removals(workspace.path(_REMOVED), {one.id: one for one in found})
     wanted = {one.id for one in found}
     wanted |= {name for one in found for gone in one.least_alike for name in (gone.id, gone.kept_id)}
-    texts = _Texts(workspace, units, _numbers(workspace.path(_CLUSTERS), wanted))
+    texts = _Texts(workspace, work.units, _numbers(workspace.path(_CLUSTERS), wanted))
     return LargestRecord(clusters=tuple(_description_of(one, texts) for one in found))
 
 
-def _largest_names(path: Path, scratch: Path) -> NDArray[np.uint64]:
+def _largest_names(marks: Sequence[NDArray[np.uint64]], scratch: Path) -> NDArray[np.uint64]:
     """Return the first halves, with their last bit set, of the names of the largest clusters."""
-    with named_table(path), pq.ParquetFile(path) as file:
-        total = file.metadata.num_rows
-        if not total:
-            return np.empty(0, np.uint64)
-        keys = mapped_zeros(scratch / "clusters", np.uint64, (total,))
-        start = 0
-        for table in _tables(file, ["cluster", "kept"]):
-            kept = table.column("kept").to_numpy().astype(np.uint64)
-            part = _halves(table.column("cluster")) - kept
-            keys[start : start + len(part)] = part
-            start += len(part)
+    keys = mapped_zeros(scratch / "clusters", np.uint64, (sum(map(len, marks)),))
+    start = 0
+    for part in marks:
+        keys[start : start + len(part)] = part
+        start += len(part)
     keys.sort()
     return _most_frequent(keys, _CANDIDATES)
 
@@ -144,13 +151,13 @@ def _most_frequent(keys: NDArray[np.uint64], most: int) -> NDArray[np.uint64]:
     names, counts, begin = np.empty(0, np.uint64), np.empty(0, np.int64), 0
     for first in range(0, len(keys), _BLOCK):
         block = np.asarray(keys[first : first + _BLOCK + 1])
-        names_of = block | _GONE
+        names_of = block | GONE
         ends = first + 1 + np.flatnonzero(names_of[1:] != names_of[:-1])
         if first + _BLOCK >= len(keys):
             ends = np.append(ends, len(keys))
         if not len(ends):
             continue
-        loses = keys[ends - 1] & _GONE > 0
+        loses = keys[ends - 1] & GONE > 0
         counts = np.concatenate([counts, np.diff(np.concatenate([[begin], ends]))[loses]])
         names = np.concatenate([names, keys[ends - 1][loses]])
         begin = int(ends[-1])
@@ -159,14 +166,17 @@ def _most_frequent(keys: NDArray[np.uint64], most: int) -> NDArray[np.uint64]:
     return names
 
 
-def _counted(path: Path, names: NDArray[np.uint64]) -> list[_Cluster]:
+def _counted(
+    path: Path, marks: Sequence[NDArray[np.uint64]], names: NDArray[np.uint64]
+) -> list[_Cluster]:
     """Return the largest clusters that lose documents among some, by the first halves of their names."""
+    rows, start = [np.empty(0, np.int64)], 0
+    for part in marks:
+        rows.append(start + np.flatnonzero(np.isin(part | GONE, names)))
+        start += len(part)
     found: dict[str, _Cluster] = {}
     with named_table(path), pq.ParquetFile(path) as file:
-        for table in _tables(file, ["number", "cluster", "kept"]) if len(names) else ():
-            own = table.filter(pa.array(np.isin(_halves(table.column("cluster")), names)))
-            if not own.num_rows:
-                continue
+        for own in _taken(file, np.concatenate(rows), ["number", "cluster", "kept"]):
             grouped = own.set_column(2, "kept", own.column("kept").cast(pa.int64()))
             grouped = grouped.group_by("cluster").aggregate(
                 [("number", "min"), ("number", "count"), ("kept", "sum")]
@@ -327,7 +337,13 @@ def _tables(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.Table]:
         yield file.read_row_group(group, columns=columns, use_threads=False)
 
 
-def _halves(column: pa.ChunkedArray) -> NDArray[np.uint64]:
-    """Return the first halves of ids that are hexadecimal strings, with their last bit set: (N,)."""
-    found: NDArray[np.uint64] = np.ascontiguousarray(from_hex(column)).view("<u8")[:, 0]
-    return found | _GONE
+def _taken(file: pq.ParquetFile, rows: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
+    """Yield some rows of a table, ascending, row group by row group."""
+    first = 0
+    for group in range(file.num_row_groups):
+        last = first + file.metadata.row_group(group).num_rows
+        low, high = np.searchsorted(rows, (first, last))
+        if low < high:
+            table = file.read_row_group(group, columns=columns, use_threads=False)
+            yield table.take(pa.array(rows[low:high] - first))
+        first = last

@@ -8,8 +8,7 @@ what stands in the table of its own run is read when the evidence is written.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +23,9 @@ from pipeline.steps.earlier_runs import (
     clusters_before,
     removed_before,
 )
-from pipeline.steps.evidence import DocumentNames, strings_at
 from pipeline.steps.units import Unit, fixed_bytes, from_hex, row_groups
 from stages.dedup.survivors import KEPT, Decisions, Ranks, keep_first
 from stages.identity import ID_BYTES
-from stages.store.mapped import mapped_zeros
 
 _WHY = ("similarity", "method")
 _KEPT = ("kept_id", "kept_own_id", "kept_source", KEPT_RUN)
@@ -68,10 +65,9 @@ def take_decisions(
 
 
 @dataclass(frozen=True)
-class _EarlierNames:
+class EarlierNames:
     """Names of documents of one earlier unit; of a removed one, those of the document it went for."""
 
-    numbers: NDArray[np.int64]
     ids: NDArray[np.uint8]
     own_ids: pa.Array
     sources: list[str]
@@ -80,21 +76,22 @@ class _EarlierNames:
     """(M, 16) the name of the cluster that each document itself is of, in its run."""
 
 
-def _earlier_names(
-    workspace: Workspace, runs: Sequence[EarlierRun], wanted: NDArray[np.bool_]
-) -> Iterator[_EarlierNames]:
-    """Yield the names of some earlier documents, unit by unit."""
-    first = 0
-    for run in runs:
-        own = wanted[first : first + run.documents]
-        removed = OrderedRows(removed_before(workspace, run, _KEPT, wanted=own))
-        clusters = OrderedRows(clusters_before(workspace, run, own))
-        for unit in run.units:
-            members = np.flatnonzero(own[unit.first : unit.last]) + unit.first
-            if len(members):
-                found = _of_unit(workspace, run, unit, members, (removed, clusters))
-                yield replace(found, numbers=first + members)
-        first += run.documents
+def earlier_names(
+    workspace: Workspace, run: EarlierRun, wanted: NDArray[np.bool_]
+) -> Iterator[EarlierNames]:
+    """Yield the names of some documents of an earlier run, unit by unit.
+
+    Args:
+        workspace: of this run.
+        run: the earlier one.
+        wanted: (N,) of each document of that run, whether it is named.
+    """
+    removed = OrderedRows(removed_before(workspace, run, _KEPT, wanted=wanted))
+    clusters = OrderedRows(clusters_before(workspace, run, wanted))
+    for unit in run.units:
+        members = np.flatnonzero(wanted[unit.first : unit.last]) + unit.first
+        if len(members):
+            yield _of_unit(workspace, run, unit, members, (removed, clusters))
 
 
 def _of_unit(
@@ -103,7 +100,7 @@ def _of_unit(
     unit: Unit,
     members: NDArray[np.int64],
     rows: tuple[OrderedRows, OrderedRows],
-) -> _EarlierNames:
+) -> EarlierNames:
     """Return the names of some documents of a unit.
 
     Args:
@@ -130,49 +127,4 @@ def _of_unit(
         for row, kept in zip(places.tolist(), found.drop_columns(["kept_id"]).to_pylist(), strict=True):
             own_ids[row], sources[row] = kept["kept_own_id"], kept["kept_source"]
             names[row] = kept.get(KEPT_RUN) or run.dedup
-    return _EarlierNames(members, ids, pa.array(own_ids, pa.string()), sources, names, clusters)
-
-
-class MemberNames(DocumentNames):
-    """Names of the documents that have a duplicate, by number; their clusters and runs, too.
-
-    Args:
-        workspace: where the units are.
-        runs: earlier runs.
-        units: of this run, numbered behind those of earlier ones.
-        clustered: (N,) whether a document has a duplicate.
-        scratch: a folder for the names and for each document's row among them.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        runs: Sequence[EarlierRun],
-        *,
-        units: Sequence[Unit],
-        clustered: NDArray[np.bool_],
-        scratch: Path,
-    ) -> None:
-        super().__init__(clustered, scratch)
-        self._run = mapped_zeros(scratch / "run", np.int32, (len(self._id),))
-        self._runs: dict[str | None, int] = {None: 0}
-        clusters = [np.empty((0, ID_BYTES), np.uint8)]
-        for names in _earlier_names(workspace, runs, clustered):
-            sources = [self.number_of(name) for name in names.sources]
-            rows = self.add(names.numbers, names.ids, names.own_ids, sources)
-            self._run[rows] = [self._runs.setdefault(name, len(self._runs)) for name in names.runs]
-            clusters.append(names.clusters)
-        self._clusters: NDArray[np.uint8] = np.concatenate(clusters)
-        self.finish(workspace, units)
-
-    def clusters(self, numbers: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Return the names of the clusters of which some of the documents are the roots: (M, 16)."""
-        rows = self._row[numbers]
-        found: NDArray[np.uint8] = self._id[rows]
-        earlier = np.flatnonzero(rows < len(self._clusters))
-        found[earlier] = self._clusters[rows[earlier]]
-        return found
-
-    def runs(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the names of the earlier runs of some of the documents; null of this run."""
-        return strings_at(self._run[self._row[numbers]], list(self._runs))
+    return EarlierNames(ids, pa.array(own_ids, pa.string()), sources, names, clusters)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,47 +118,74 @@ class EdgeWriter:
         self.written += len(order)
 
 
-def read_edges(
-    workspace: Workspace, found: Sequence[FoundEdges], number: int, *, groups: int, ranks: Ranks
-) -> Edges:
-    """Return the edges of all methods whose worse document has a rank of one range.
+class OpenedEdges:
+    """The edges of all methods; a file that has edges of many ranges is opened once.
 
     Args:
         workspace: where they are.
         found: of all methods; those that compare values have no edges.
-        number: of the range.
         groups: how many there are.
-        ranks: of all documents.
     """
-    edges, similarities, methods = [np.empty((0, 2), np.int64)], [np.empty(0)], [np.empty(0, np.uint8)]
-    for method, one in enumerate(found):
-        for group in () if one.equal else range(groups if one.parts is None else one.parts):
-            for part, similarity in _slices(workspace.path(f"{one.folder}/{group:05d}"), group, number):
-                edges.append(part)
-                similarities.append(similarity)
-                methods.append(np.full(len(part), method, np.uint8))
-    pairs, similarity = np.concatenate(edges), np.concatenate(similarities)
-    method_of = np.concatenate(methods)
-    order = np.lexsort((method_of, pairs[:, 0], pairs[:, 1]))
-    pairs = pairs[order]
-    better, worse = (np.ascontiguousarray(ranks.at(side)) for side in (pairs[:, 0], pairs[:, 1]))
-    return Edges(better, worse, similarity[order], method_of[order])
+
+    def __init__(self, workspace: Workspace, found: Sequence[FoundEdges], *, groups: int) -> None:
+        self._whole: dict[int, list[tuple[int, Path]]] = {}
+        self._ranged: list[_RangedEdges] = []
+        for method, one in enumerate(found):
+            for group in () if one.equal else range(groups if one.parts is None else one.parts):
+                folder = workspace.path(f"{one.folder}/{group:05d}")
+                if (folder / "ranges.npy").exists():
+                    ranges: Any = open_array(folder / "ranges.npy", dtype="<i8")
+                    self._ranged.append(_RangedEdges(method, *_open_edges(folder), ranges))
+                else:
+                    self._whole.setdefault(group, []).append((method, folder))
+
+    def read(self, number: int, ranks: Ranks) -> Edges:
+        """Return the edges whose worse document has a rank of one range.
+
+        Args:
+            number: of the range.
+            ranks: of all documents.
+        """
+        edges, similarities, methods = (
+            [np.empty((0, 2), np.int64)],
+            [np.empty(0)],
+            [np.empty(0, np.uint8)],
+        )
+        for method, own, similarity in self._parts(number):
+            edges.append(np.array(own))
+            similarities.append(np.array(similarity))
+            methods.append(np.full(len(own), method, np.uint8))
+        pairs, similarity = np.concatenate(edges), np.concatenate(similarities)
+        method_of = np.concatenate(methods)
+        if len(edges) > 2:  # noqa: PLR2004 - one part is in order
+            order = np.lexsort((method_of, pairs[:, 0], pairs[:, 1]))
+            pairs, similarity, method_of = pairs[order], similarity[order], method_of[order]
+        better, worse = (np.ascontiguousarray(ranks.at(side)) for side in (pairs[:, 0], pairs[:, 1]))
+        return Edges(better, worse, similarity, method_of)
+
+    def _parts(self, number: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
+        """Yield method, edges and similarities of one range, as they lie in the files."""
+        for method, folder in self._whole.get(number, ()):
+            yield method, *_open_edges(folder)
+        for one in self._ranged:
+            for low, high in one.ranges[:, number : number + 2]:
+                if low < high:
+                    yield one.method, one.edges[low:high], one.similarity[low:high]
 
 
-def _slices(
-    folder: Path, group: int, number: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Return what a group's files hold of one range."""
-    ranged = (folder / "ranges.npy").exists()
-    if not ranged and group != number:
-        return []
+class _RangedEdges(NamedTuple):
+    """The edges of one group by one method, mapped."""
+
+    method: int
+    edges: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+    ranges: NDArray[np.int64]
+
+
+def _open_edges(folder: Path) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     edges: Any = open_array(folder / "edges.npy", dtype="<i8")
     similarity: Any = open_array(folder / SIMILARITIES, dtype="<f8")
-    if not ranged:
-        return [(np.array(edges), np.array(similarity))]
-    ranges = open_array(folder / "ranges.npy", dtype="<i8")
-    bounds = [(int(low), int(high)) for low, high in ranges[:, number : number + 2] if low < high]
-    return [(np.array(edges[low:high]), np.array(similarity[low:high])) for low, high in bounds]
+    return edges, similarity
 
 
 BATCH_PAIRS = 1 << 20

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.dedup.earlier_decisions import MemberNames
+from pipeline.steps.dedup.member_names import ClusterNaming
 from pipeline.steps.earlier_runs import EarlierRun
 from pipeline.steps.step import LaterRule, Records, Scope
 from pipeline.steps.units import (
@@ -93,7 +93,7 @@ def write_sides(
     *,
     clustered: NDArray[np.bool_],
     roots: NDArray[np.integer],
-    names: MemberNames,
+    names: ClusterNaming,
 ) -> None:
     """Write the clusters that an earlier run put on one side; the validation side outranks the other."""
     own, joined = [np.empty(0, NAME)], [np.empty(0, NAME)]

@@ -13,8 +13,8 @@ from pipeline.engine.tasks import Phase, Phases, Task, TaskPlace, Workspace
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import SomeSettings
-from pipeline.state.ledger import checked_flow, let_out, read_flows
-from pipeline.steps.dedup.clusters import LargeCluster, LargestRecord, describe_largest
+from pipeline.steps.dedup.clusters import LargeCluster, LargestRecord, LargestWork, describe_largest
+from pipeline.steps.dedup.decision import decide_all, write_earlier_sides
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.limits import (
     Removals,
@@ -23,14 +23,11 @@ from pipeline.steps.dedup.limits import (
     require_limits,
     warnings_of,
 )
+from pipeline.steps.dedup.members import describe_members
 from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
-from pipeline.steps.dedup.resolve import (
-    Resolution,
-    ResolveRecord,
-    keep_all,
-    resolve,
-)
+from pipeline.steps.dedup.removals import join_rows, write_rows
+from pipeline.steps.dedup.resolve import Resolution, keep_all, resolve
 from pipeline.steps.dedup.sides import HELD_OUT_CLUSTERS, SIDES
 from pipeline.steps.dedup.table import METHODS
 from pipeline.steps.dedup.unit_groups import PartitionsRecord, UnitGroup, note_partitions
@@ -207,26 +204,26 @@ def _work(job: Job) -> Work[DedupRecord]:
     found = yield from _find(job, corpus, groups)
     alike = not config.exact or bool(corpus.rules)
     whole = Resolution(units, corpus.partitions, found, corpus.ranked, kept, alike, earlier)
-    task = job.task("resolve", resolve, whole)
-    decided = yield Phase("decide what stays", [task], where)
-    record = decided[task.unit].read(ResolveRecord)
-    flows = read_flows(job.root, DEDUP_NAME)
-    checked_flow(DEDUP_NAME, flows, let_out(job.root, "ingest"))
-    largest = yield from _describe_largest(job, own, deduplicated=config.exact)
-    removals = Removals(removals_by_source(units, flows), record.removed, largest)
+    decided = yield from decide_all(job, whole, where)
+    flows, total = decided.counts.flows, decided.counts.total
+    largest = yield from _describe_largest(
+        job, LargestWork(own, decided.marks), deduplicated=config.exact
+    )
+    removed = {name: tally.documents for name, tally in total.gone.items()}
+    removals = Removals(removals_by_source(units, flows), removed, largest)
     require_limits(job.file, removals, job.root)
     return Result(
         DedupRecord(
             warnings=(*warnings, *warnings_of(job.file, removals)),
             sources=dict(removals.sources),
             largest=largest,
-            ledger=record.ledger,
-            kept=record.kept,
-            removed=record.removed,
-            languages=record.languages,
-            clusters=record.clusters,
+            kept=total.output.documents,
+            removed=removed,
+            languages=decided.counts.languages,
+            clusters=decided.clusters,
             compared=sum(one.compared for one in found),
-        )
+        ),
+        flows,
     )
 
 
@@ -274,12 +271,12 @@ def _rank(job: Job, where: TaskPlace) -> Phases[tuple[str, ...]]:
 
 
 def _describe_largest(
-    job: Job, units: tuple[Unit, ...], *, deduplicated: bool
+    job: Job, work: LargestWork, *, deduplicated: bool
 ) -> Phases[tuple[LargeCluster, ...]]:
     """Return the largest clusters; none where nothing is removed."""
     if not deduplicated:
         return ()
-    task = job.task(LARGEST_UNIT, describe_largest, units)
+    task = job.task(LARGEST_UNIT, describe_largest, work)
     found = yield Phase("describe clusters", [task])
     return found[task.unit].read(LargestRecord).clusters
 
@@ -299,7 +296,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 DEDUP = Step(
     name=DEDUP_NAME,
-    version=4,
+    version=5,
     said="remove duplicates",
     record=DedupRecord,
     reads=always((INGEST.name,)),
@@ -315,11 +312,15 @@ DEDUP = Step(
     folders=("dedup",),
     earlier=("ingest", "dedup", "split"),
     whole=(
-        *(rank_documents, resolve, describe_largest),
+        *(rank_documents, resolve, describe_members, write_rows, join_rows),
+        *(write_earlier_sides, describe_largest),
         *(function for method in METHODS for function in method.whole),
     ),
     sampled=tuple(function for method in METHODS for function in method.sampled),
     listed={function: ending for method in METHODS for function, ending in method.listed.items()},
     rules=(HELD_OUT_CLUSTERS,),
-    unread=tuple(folder for method in METHODS for folder in method.unread),
+    unread=(
+        *("dedup/decided/", "dedup/names/", "dedup/rows/"),
+        *(folder for method in METHODS for folder in method.unread),
+    ),
 )

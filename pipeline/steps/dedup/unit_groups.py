@@ -47,10 +47,11 @@ class UnitGroup:
 def unit_groups(units: Sequence[Unit]) -> list[UnitGroup]:
     """Cut the units into groups of some text, about `MAX_GROUPS`: a function of the corpus alone."""
     most = max(GROUP_BYTES, sum(unit.text_bytes for unit in units) // MAX_GROUPS)
-    return [UnitGroup(number, units_of_group) for number, units_of_group in enumerate(_cut(units, most))]
+    return [UnitGroup(number, own) for number, own in enumerate(cut_units(units, most))]
 
 
-def _cut(units: Sequence[Unit], most: int) -> Iterator[tuple[Unit, ...]]:
+def cut_units(units: Sequence[Unit], most: int) -> Iterator[tuple[Unit, ...]]:
+    """Yield units that have at most so many bytes of text together and are of one run, or one alone."""
     start, size = 0, 0
     for number, unit in enumerate(units):
         other = unit.folder != units[start].folder

@@ -22,11 +22,9 @@ from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.run_file.deduplication import Dedup
 from pipeline.state.worker_place import FolderPlace
-from pipeline.steps import evidence
+from pipeline.steps.dedup import decided_parts, members, method, removals
 from pipeline.steps.dedup import edges as expand
 from pipeline.steps.dedup import hashing as pairs
-from pipeline.steps.dedup import method
-from pipeline.steps.dedup import resolve as resolving
 from pipeline.steps.dedup import unit_groups as dedup
 from pipeline.steps.dedup import unit_groups as dedup_runs
 from pipeline.steps.dedup.band_keys import cut_keys, find_candidates
@@ -46,6 +44,7 @@ from pipeline.steps.ingest.part import ingest_part
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.record import PartRecord
 from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
+from pipeline.steps.selection import KeptCounts
 from pipeline.steps.units import Unit
 from stages.cleaning.text import clean_text
 from stages.dedup import shingle_sets
@@ -215,7 +214,7 @@ class Run:
         numbers = self._write_inputs()
         units = self._ingest()
         assert sum(unit.documents for unit in units) == len(self._corpus.texts)
-        record = self._dedup(units)
+        total = self._dedup(units).total
         kept = [np.load(self._root / unit.keep_mask) for unit in units]
         removed = pq.read_table(self._root / "dedup/removed.parquet").to_pylist()
         clusters = pq.read_table(self._root / "dedup/clusters.parquet").to_pylist()
@@ -226,8 +225,9 @@ class Run:
             assert row["kept_source"] == self._corpus.files[numbers[row["kept_id"]]][0]
         cluster_of = {row["id"]: row["cluster"] for row in clusters}
         assert [row["cluster"] for row in removed] == [cluster_of[row["id"]] for row in removed]
-        assert record.removed == Counter(row["method"] for row in removed)
-        assert record.kept == int(np.concatenate(kept).sum())
+        gone = {name: tally.documents for name, tally in total.gone.items()}
+        assert gone == Counter(row["method"] for row in removed)
+        assert total.output.documents == int(np.concatenate(kept).sum())
         found = Verdict(
             np.concatenate(kept).tolist(),
             {
@@ -295,7 +295,7 @@ class Run:
                 number = record.next
         return tuple(units)
 
-    def _dedup(self, units: tuple[Unit, ...]) -> ResolveRecord:
+    def _dedup(self, units: tuple[Unit, ...]) -> KeptCounts:
         pieces, runs = self._pieces, unit_groups(units)
         firsts, settings = tuple(run.first for run in runs), Dedup(minhash=self._corpus.minhash)
         corpus = method.Corpus(firsts, units[-1].last, pieces, settings)
@@ -313,7 +313,26 @@ class Run:
         self._candidates = sum(HashingRecord.model_validate(record).candidates for record in hashed)
         for work in works:
             self._do(verify_pairs, work)
-        return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, FOUND)))
+        return self._decide(Resolution(units, pieces, FOUND))
+
+    def _decide(self, work: Resolution) -> KeptCounts:
+        """Decide, write masks and evidence."""
+        record = ResolveRecord.model_validate(self._do(resolve, work))
+        counts = KeptCounts(work.units, work.methods)
+        for part in work.parts:
+            own = self._do(members.describe_members, members.MembersWork(part, work.methods))
+            counts.include([members.MembersRecord.model_validate(own)])
+        firsts = tuple(part.first for part in work.parts)
+        known = removals.EvidenceTables(firsts, 0, work.methods, work.unmeasured)
+        rows = {"removed": record.removed, "clusters": record.members}
+        for table in removals.TABLES:
+            works = removals.rows_works(known, table, rows[table])
+            for one in works:
+                self._do(removals.write_rows, one)
+            if len(works) > 1:
+                keys = tuple(one.key for one in works)
+                self._do(removals.join_rows, removals.JoinWork(table, keys))
+        return counts
 
     def _do(self, function: Function, payload: object) -> dict[str, JsonValue]:
         """Do one task and put its files where a commit would."""
@@ -339,9 +358,8 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     small, small_units = Run(tmp_path / "small", corpus, unit_size=2500, pieces=1).verdict()
     monkeypatch.setattr(files, "BATCH_BYTES", 900)  # several row groups in a unit
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
-    monkeypatch.setattr(resolving, "EVIDENCE_ROWS", 4)
-    assert evidence.write_tables.__kwdefaults__ is not None
-    monkeypatch.setitem(evidence.write_tables.__kwdefaults__, "rows", 4)
+    monkeypatch.setattr(removals, "EVIDENCE_ROWS", 4)
+    monkeypatch.setattr(decided_parts, "PART_BYTES", 2_000)  # and several parts
     monkeypatch.setattr(dedup_runs, "GROUP_BYTES", 3_000)
     monkeypatch.setattr(expand, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(expand, "BATCH_PAIRS", 9)

@@ -19,6 +19,7 @@ from pyarrow import feather
 
 from pipeline.planning.plan import plan_steps
 from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.dedup import decided_parts, removals
 from pipeline.steps.dedup import unit_groups as runs
 from stages.dedup.lsh import KEYS_PER_PARTITION
 from stages.errors import ConfigError
@@ -168,12 +169,14 @@ def test_the_trials_are_of_every_method() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", some_of(SEEDS, 1))
+@pytest.mark.parametrize("seed", some_of(SEEDS, 3))
 def test_units_and_pieces_change_nothing(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(removals, "EVIDENCE_ROWS", 4)
     whole, _ = run(tmp_path / "whole", seed)
     monkeypatch.setattr(runs, "GROUP_BYTES", 1000)
+    monkeypatch.setattr(decided_parts, "PART_BYTES", 2000)
     small, _ = run(tmp_path / "small", seed, unit_size="1KiB", keys=16)
     names = ("dedup/removed.parquet", "dedup/clusters.parquet")
     assert [digests(whole, "dedup")[name] for name in names] == [
@@ -182,6 +185,11 @@ def test_units_and_pieces_change_nothing(
     assert len(list((small / "ingest").rglob("documents.parquet"))) > len(
         list((whole / "ingest").rglob("documents.parquet"))
     )
+    parts = {name: len(list((small / "dedup" / name).iterdir())) for name in ("names", "rows/removed")}
+    assert min(parts.values()) > 2, parts
+    assert not (whole / "dedup/rows/removed").exists()
+    largest = [json.loads((one / "commits/dedup/largest.json").read_text()) for one in (whole, small)]
+    assert largest[0]["record"] == largest[1]["record"] != {}
     assert found_by(small).removed
 
 
@@ -190,7 +198,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_partitions_that_it_began_with(t
     pieces = len(list((output / "dedup/exact").iterdir()))
     names = ("dedup/removed.parquet", "dedup/clusters.parquet")
     before = [digests(output, "dedup")[name] for name in names]
-    for unit in ("_step", "largest", "resolve"):
+    for unit in ("_step", "largest", "resolve", "rows-removed-00000"):
         (output / f"commits/dedup/{unit}.json").unlink()
     (output / "dedup/removed.parquet").unlink()
     shutil.rmtree(tmp_path / "corpus")

@@ -296,7 +296,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 DEDUP = Step(
     name=DEDUP_NAME,
-    version=5,
+    version=4,
     said="remove duplicates",
     record=DedupRecord,
     reads=always((INGEST.name,)),

@@ -231,9 +231,9 @@ def _recorded(output: Path, file: RunFile) -> tuple[EarlierRun, ...] | None:
     before = kept.run.get(DEDUP_NAME, {}).get(AGAINST, [])
     if tuple(before) != file.dedup.against or named_replays(kept) != file.replays:
         return None
-    if run.commit(DEDUP_NAME) is None:
+    if not run.is_done(DEDUP_NAME):
         return None
-    return kept.earlier(cut=run.commit(CUT_NAME) is not None)  # else still to be found
+    return kept.earlier(cut=run.is_done(CUT_NAME))  # else still to be found
 
 
 def named_replays(kept: KeptPlan) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.disk_faults import disk_faults
 from pipeline.system.printable import printable
 from stages.columns import keep_columns_of, kept_names
-from stages.errors import ConfigError
+from stages.errors import ConfigError, FormatError
 from stages.loading.arguments import no_rows
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.mapped import map_shard
@@ -167,7 +167,13 @@ def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[PieceConten
     kept = keep_columns_of(pq.read_schema(listed).names)
     table = pq.read_table(listed, columns=[*_COLUMNS, *kept_names(kept)])
     for segment in range(*segments["row_ptr"][row : row + 2]):
-        (document,) = table.slice(int(segments["doc"][segment]), 1).to_pylist()
+        place = int(segments["doc"][segment])
+        if place >= table.num_rows:
+            raise FormatError(
+                f"{listed}: lists {table.num_rows:,} documents, and row {row} has a piece of document"
+                f" {place:,}; `shardmill verify` says what is damaged"
+            )
+        (document,) = table.slice(place, 1).to_pylist()
         names = ("start", "length", "doc_offset")
         places = {name: int(segments[name][segment]) for name in names}
         if kept:

@@ -129,6 +129,13 @@ class RunFolder:
         planned = self.plan.steps.get(step)
         return None if planned is None else self.commits.get(step, STEP_COMMIT, planned.fingerprint)
 
+    def is_done(self, step: str) -> bool:
+        """Say whether a step of the plan is whole, whatever became of its files since."""
+        planned = self.plan.steps.get(step)
+        if planned is None:
+            return False
+        return self.commits.get(step, STEP_COMMIT, planned.fingerprint, trusting=True) is not None
+
     def record(self, step: Step[R], *, key: str) -> R:
         """Return the record of a step that must be done.
 

@@ -41,13 +41,15 @@ DRAWN = [
 
 
 def digests_by_step(output: Path, folders: dict[str, str]) -> dict[str, list[str]]:
-    """Give, for each step, its version and one digest over all its files."""
+    """Give, for each step, its version with its later rules, and one digest over all its files."""
     result = {}
     for step, folder in folders.items():
         written = {k: d for k, d in digests(output, folder).items() if not k.endswith(f"/{SUMS}")}
         assert written, f"the run has no file of {step} in {folder}: switch the step on"
         files = json.dumps(written, sort_keys=True).encode()
-        result[step] = [str(step_of(step).version), hashlib.sha256(files).hexdigest()]
+        own = step_of(step)
+        version = ", ".join([str(own.version), *(rule.name for rule in own.rules)])
+        result[step] = [version, hashlib.sha256(files).hexdigest()]
     return result
 
 

@@ -19,7 +19,7 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.ledger import flow_table, ledger_key
 from pipeline.steps.again.differences import differing_tables, differing_values, lacking_keys
 from pipeline.steps.records import FoundIn
-from pipeline.steps.step import Job, Result, Step
+from pipeline.steps.step import Job, Result, Step, StepPlan
 from stages.errors import ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
 from stages.stores.mounts import here
@@ -72,7 +72,7 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> RepeatedStep:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"what the step and its units committed does not fit together: {said}"
         return RepeatedStep(tuple(tasks), (FoundIn(file=place, check=MADE_AGAIN, message=message),))
-    kept = commits.get(job.plan.name, STEP_COMMIT, job.plan.fingerprint)
+    kept = commits.get(job.plan.name, STEP_COMMIT, job.plan.fingerprint, trusting=True)
     assert kept is not None, "only a finished step is followed"
     record = result.record
     if result.flows is not None:
@@ -88,6 +88,12 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> RepeatedStep:
     records = (FoundIn(file=place, check=MADE_AGAIN, message=text) for text in messages)
     lacking = (f"{place}: {key}" for key in lacking_keys(rest, again))
     return RepeatedStep(tuple(tasks), (*records, *tables), tuple(lacking))
+
+
+def not_followed(plan: StepPlan) -> RepeatedStep:
+    """Return that a finished step is not followed: it was made without later rules, by other tasks."""
+    place = commit_key(plan.name, STEP_COMMIT)
+    return RepeatedStep((), (), tuple(f"{place}: {name}" for name in plan.missed))
 
 
 def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:

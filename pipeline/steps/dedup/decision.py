@@ -21,9 +21,12 @@ from pipeline.steps.dedup.sides import write_sides
 from pipeline.steps.earlier_runs import EarlierRun, earlier_documents
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.selection import KeptCounts
-from pipeline.steps.step import Job
+from pipeline.steps.step import Job, LaterRule
 from stages.ledger import Flow, Tally, total_flow
 from stages.store.mapped import mapped_zeros
+
+DECIDED_IN_PARTS = LaterRule("decided in parts", lambda _: True)
+"""Changes no result: a run that one task decided stays done; one that was stopped is decided anew."""
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,13 @@ PHASES = {
     "band": "find candidates in buckets",
     "shingles": "hash candidates",
     "pairs": "verify candidate pairs",
-    "resolve": "decide",
+    "decide": "decide",
     "members": "count, name",
     "rows": "write the evidence",
     "join": "join the evidence",
 }
 """What the names of dedup's tasks begin with."""
-SUMMED = ("band", "shingles", "pairs", "resolve", "members", "rows", "join")
+SUMMED = ("band", "shingles", "pairs", "decide", "members", "rows", "join")
 
 
 def short_documents(count: int, *, seed: int = 5) -> Iterator[str]:

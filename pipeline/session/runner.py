@@ -42,6 +42,7 @@ class Runner:
                     continue
                 whole = self.execution.step_commit(plan)
                 if whole is None:
+                    self._drop_former(step, plan)
                     runs[plan.name] = self._run_of(step, scope, plan)
                 else:
                     self._recall(step, scope, whole)
@@ -53,6 +54,13 @@ class Runner:
             self.execution.do([*checks, *runs.values()])
         finally:
             self.records.sort(list(self.plan))
+
+    def _drop_former(self, step: Step[Any], plan: StepPlan) -> None:
+        """Forget what an earlier version did by other tasks of a step that was stopped."""
+        units = [unit for unit in self.execution.commits.units(plan.name) if unit in step.former]
+        if units:
+            self.execution.commits.drop(plan.name, units)
+            self.execution.journal.log("replace", step=plan.name, units=units)
 
     def _run_of(self, step: Step[Any], scope: Scope, plan: StepPlan) -> StepRun:
         """Return a step as the engine does it."""

@@ -297,6 +297,9 @@ class Step(Generic[R]):
     """Names of the steps of earlier runs whose files it reads."""
     replayed: tuple[str, ...] = ()
     """Likewise of replayed runs."""
+    former: tuple[str, ...] = ()
+    """Names of units of earlier versions of the program, whose work other tasks do now, with the same
+    results. A step that was finished with one stays done; a begun one drops it and goes on."""
     passing: tuple[str, ...] = ()
     """Beginnings of the names of units that only its own tasks read: when it is whole, their files and
     commits are removed."""

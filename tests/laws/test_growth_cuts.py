@@ -205,7 +205,7 @@ def flip(path: Path) -> None:
         ("cut/keep/s/*.npy", flip),
         ("ingest/s/*/documents.parquet", flip),
         ("dedup/clusters.parquet", Path.unlink),
-        ("commits/dedup/resolve.json", flip),
+        ("commits/dedup/decide.json", flip),
     ],
 )
 def test_a_changed_file_of_an_earlier_run_is_refused_by_name(

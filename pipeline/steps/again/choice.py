@@ -23,7 +23,7 @@ from pipeline.engine.tasks import Phase, Phases, Task
 from pipeline.run_file.fingerprints import without_limits
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.again.differences import mapped_array
-from pipeline.steps.again.follow import DoneTask, RepeatedStep, follow, not_followed
+from pipeline.steps.again.follow import DoneTask, RepeatedStep, follow
 from pipeline.steps.again.redo import RepeatedTask, redo
 from pipeline.steps.again.signatures import (
     MOST,
@@ -67,8 +67,8 @@ class FollowedStep:
 def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedStep]:
     """Follow some steps in their order, up to one that is not finished.
 
-    Steps that were made without a later rule have other tasks, and are named as not followed. Left out
-    are those that were made against an earlier run which is not there any more.
+    Left out are steps that were made without a later rule, and those that were made against an
+    earlier run which is not there any more.
 
     Args:
         job: of the check; if it is of a dataset, the steps of that dataset are followed.
@@ -85,12 +85,10 @@ def followed_steps(job: Job, steps: Sequence[Step[Any]]) -> Iterator[FollowedSte
             whole = commits.survey(plan.name).commits.get(STEP_COMMIT)
             if whole is None or whole.fingerprint != plan.fingerprint:
                 return  # later steps read it
-            if lost:
-                continue
-            unlimited = replace(scope, file=without_limits(scope.file))
-            own = Job(plan, unlimited, job.records, job.root, job.workers)
-            followed = not_followed(plan) if plan.missed else follow(step, own, commits)
-            yield FollowedStep(step, plan.name, scope, followed, whole.xxh3)
+            if not plan.missed and not lost:
+                unlimited = replace(scope, file=without_limits(scope.file))
+                own = Job(plan, unlimited, job.records, job.root, job.workers)
+                yield FollowedStep(step, plan.name, scope, follow(step, own, commits), whole.xxh3)
 
 
 def steps_behind(job: Job) -> list[Step[Any]]:

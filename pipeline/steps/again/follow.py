@@ -19,7 +19,7 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.ledger import flow_table, ledger_key
 from pipeline.steps.again.differences import differing_tables, differing_values, lacking_keys
 from pipeline.steps.records import FoundIn
-from pipeline.steps.step import Job, Result, Step, StepPlan
+from pipeline.steps.step import Job, Result, Step
 from stages.errors import ShardmillError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
 from stages.stores.mounts import here
@@ -46,7 +46,8 @@ class RepeatedStep:
     tasks: tuple[DoneTask, ...]
     findings: tuple[FoundIn, ...]
     lacking: tuple[str, ...] = ()
-    """Keys that its record lacks, as one of an earlier version does."""
+    """Keys that its record lacks, as one of an earlier version does; or the first commit that it lacks,
+    of a step whose last tasks were others: it is followed up to these."""
 
 
 def follow(step: Step[Any], job: Job, commits: Commits) -> RepeatedStep:
@@ -59,8 +60,10 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> RepeatedStep:
     """
     tasks: list[DoneTask] = []
     place = commit_key(job.plan.name, STEP_COMMIT)
+    kept = commits.get(job.plan.name, STEP_COMMIT, job.plan.fingerprint, trusting=True)
+    assert kept is not None, "only a finished step is followed"
     try:
-        result = _end_of(step, job, commits, tasks)
+        result = _end_of(step, job, commits, tasks, kept.units)
     except (
         ShardmillError,
         AssertionError,
@@ -72,8 +75,8 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> RepeatedStep:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"what the step and its units committed does not fit together: {said}"
         return RepeatedStep(tuple(tasks), (FoundIn(file=place, check=MADE_AGAIN, message=message),))
-    kept = commits.get(job.plan.name, STEP_COMMIT, job.plan.fingerprint, trusting=True)
-    assert kept is not None, "only a finished step is followed"
+    if isinstance(result, Phase):
+        return RepeatedStep(tuple(tasks), (), (commit_key(job.plan.name, result.tasks[0].unit),))
     record = result.record
     if result.flows is not None:
         total = total_flow(result.flows.values()) or Flow(input=Tally(), output=Tally())
@@ -88,12 +91,6 @@ def follow(step: Step[Any], job: Job, commits: Commits) -> RepeatedStep:
     records = (FoundIn(file=place, check=MADE_AGAIN, message=text) for text in messages)
     lacking = (f"{place}: {key}" for key in lacking_keys(rest, again))
     return RepeatedStep(tuple(tasks), (*records, *tables), tuple(lacking))
-
-
-def not_followed(plan: StepPlan) -> RepeatedStep:
-    """Return that a finished step is not followed: it was made without later rules, by other tasks."""
-    place = commit_key(plan.name, STEP_COMMIT)
-    return RepeatedStep((), (), tuple(f"{place}: {name}" for name in plan.missed))
 
 
 def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:
@@ -111,8 +108,19 @@ def _of_ledger(job: Job, flows: Mapping[str, Flow]) -> Iterator[FoundIn]:
         yield FoundIn(file=key, check=MADE_AGAIN, message=found)
 
 
-def _end_of(step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask]) -> Result[Any]:
-    """Return what the work of a step comes to; its tasks are added as they come."""
+def _end_of(
+    step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask], units: Mapping[str, str]
+) -> Result[Any] | Phase:
+    """Return what the work of a step comes to, or the first phase that it was finished without.
+
+    Args:
+        step: the step.
+        job: its job, as it was when it was done.
+        commits: of the run.
+        tasks: those that it has are added as they come.
+        units: that it was finished with.
+    """
+    otherwise = not units.keys().isdisjoint(step.former)
     if step.ended is not None:
         return step.ended(job, _units_of(job, commits))
     work = step.work(job)
@@ -123,6 +131,8 @@ def _end_of(step: Step[Any], job: Job, commits: Commits, tasks: list[DoneTask]) 
         except StopIteration as end:
             result: Result[Any] = end.value
             return result
+        if otherwise and phase.tasks and all(task.unit not in units for task in phase.tasks):
+            return phase
         done = list(_done(phase, commits, step.passing))
         tasks += done
         committed = {one.task.unit: one.commit for one in done}

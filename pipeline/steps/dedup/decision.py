@@ -21,12 +21,14 @@ from pipeline.steps.dedup.sides import write_sides
 from pipeline.steps.earlier_runs import EarlierRun, earlier_documents
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.selection import KeptCounts
-from pipeline.steps.step import Job, LaterRule
+from pipeline.steps.step import Job
 from stages.ledger import Flow, Tally, total_flow
 from stages.store.mapped import mapped_zeros
 
-DECIDED_IN_PARTS = LaterRule("decided in parts", lambda _: True)
-"""Changes no result: a run that one task decided stays done; one that was stopped is decided anew."""
+DECIDE_UNIT = "decide"
+"""Name of the unit that decides."""
+DECIDED_BEFORE = ("resolve",)
+"""Names of units of earlier versions: one task decided, and wrote the masks and all evidence, too."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def decide_all(job: Job, work: Resolution, where: TaskPlace) -> Phases[Decided]:
         work: what its methods found.
         where: who decides.
     """
-    task = job.task("resolve", resolve, work)
+    task = job.task(DECIDE_UNIT, resolve, work)
     record = (yield Phase("decide what stays", [task], where))[task.unit].read(ResolveRecord)
     parts = work.parts
     tasks = [

@@ -14,7 +14,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import SomeSettings
 from pipeline.steps.dedup.clusters import LargeCluster, LargestRecord, LargestWork, describe_largest
-from pipeline.steps.dedup.decision import DECIDED_IN_PARTS, decide_all, write_earlier_sides
+from pipeline.steps.dedup.decision import DECIDED_BEFORE, decide_all, write_earlier_sides
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.limits import (
     Removals,
@@ -318,7 +318,8 @@ DEDUP = Step(
     ),
     sampled=tuple(function for method in METHODS for function in method.sampled),
     listed={function: ending for method in METHODS for function, ending in method.listed.items()},
-    rules=(HELD_OUT_CLUSTERS, DECIDED_IN_PARTS),
+    rules=(HELD_OUT_CLUSTERS,),
+    former=DECIDED_BEFORE,
     unread=(
         *("dedup/decided/", "dedup/names/", "dedup/rows/"),
         *(folder for method in METHODS for folder in method.unread),

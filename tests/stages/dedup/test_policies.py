@@ -198,7 +198,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_partitions_that_it_began_with(t
     pieces = len(list((output / "dedup/exact").iterdir()))
     names = ("dedup/removed.parquet", "dedup/clusters.parquet")
     before = [digests(output, "dedup")[name] for name in names]
-    for unit in ("_step", "largest", "resolve", "rows-removed-00000"):
+    for unit in ("_step", "largest", "decide", "rows-removed-00000"):
         (output / f"commits/dedup/{unit}.json").unlink()
     (output / "dedup/removed.parquet").unlink()
     shutil.rmtree(tmp_path / "corpus")

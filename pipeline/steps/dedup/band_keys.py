@@ -6,7 +6,7 @@
     bands     bands x partitions         -> candidates, without writing out a pair
     shingles  groups of units (.hashing)   -> the shingles of each candidate
     pairs     groups of units (.pairs)     -> candidate pairs verified by exact Jaccard
-    resolve   once (.resolve)            -> who goes and for whom, keep masks, evidence
+    decide    once (.resolve)            -> who goes and for whom; then masks and evidence (.decision)
 
 This module holds keys and bands. A partition reads one contiguous range of every group's file, block by
 block. The number of partitions follows from the number of documents alone, so nothing here depends on

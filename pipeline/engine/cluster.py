@@ -23,6 +23,7 @@ import xxhash
 from ray.exceptions import RayError
 
 from pipeline.engine.memory import process_tree
+from pipeline.engine.ray_guard import guard
 from pipeline.engine.ray_room import ray_folder, require_ports, sessions_in
 from pipeline.system.limits import limit_of
 from pipeline.system.stopping import ends_process, install_again
@@ -91,6 +92,8 @@ def ray_cluster(config: ClusterConfig, note: Callable[[str], None]) -> Iterator[
         os.environ.setdefault(setting, value)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shardmill-")))
+        if not config.address:
+            stack.enter_context(guard(folder))
         stack.enter_context(_own_token(config, folder))
         empty = folder / "empty"
         empty.mkdir()

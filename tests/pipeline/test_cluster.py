@@ -1,11 +1,13 @@
 """What starting Ray promises: where Ray does not start, the run stops and says so; it can be resumed."""
 
+import contextlib
 import errno
 import os
 import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -329,3 +331,42 @@ def test_signals_that_come_again_and_again_while_ray_is_left_end_the_process_in_
     assert done.returncode == 75, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == "True []", "Ray's processes are gone"
     assert "SIGTERM: stopped; run again to resume" in done.stderr
+
+
+KILLED = """if True:
+    import os, signal
+    from pipeline.engine.cluster import ClusterConfig, ray_cluster
+
+    with ray_cluster(ClusterConfig(1, None, 2 << 30), print):
+        print(os.environ["SHARDMILL_RAY"], flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""A program that is killed when it has just started Ray, whose agents would wait for a minute."""
+
+
+def test_the_ray_of_a_process_that_is_killed_ends_and_so_does_its_folder() -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    folder = Path(done.stdout.strip())
+    assert folder.is_dir()
+    mark, end = f"SHARDMILL_RAY={folder}".encode(), time.monotonic() + 30
+    while (left := processes_with(mark)) or folder.exists():
+        assert time.monotonic() < end, left
+        time.sleep(0.2)
+
+
+def processes_with(mark: bytes) -> list[str]:
+    """Return the processes that have something in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in path.read_bytes().split(b"\0"):
+                found.append(path.with_name("cmdline").read_text())
+    return found

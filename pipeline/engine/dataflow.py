@@ -121,6 +121,7 @@ class Dataflow:
             self._schedule.at = item.turn
             self._schedule.commit(item, self._here.run(item.task))
             self._book.flush()
+            self._here.tidy([item.task.node])
             self._schedule.advance()
         if self._schedule.num_ready:
             self._pool.start_ray()
@@ -365,6 +366,7 @@ class Dataflow:
     def _commit(self, actor: Actor, item: Item, outcome: Outcome) -> Item | None:
         """Commit a result; return the task that goes on from it, if any."""
         following, woken = self._schedule.commit(item, outcome)
+        actor.committed.append(item.task.node)
         self._vain = 0
         before = [one for one in actor.preferred if self._schedule.is_ready(one)]
         actor.preferred = [*woken, *before][:MAX_PREFERRED]

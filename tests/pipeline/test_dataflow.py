@@ -47,7 +47,7 @@ def check_chains(book: MemoryBook, root: Path) -> None:
     for (step, unit), outcome in book.outcomes.items():
         assert outcome.folder.parents[2] == root / "tmp" / "attempt"
         assert outcome.folder.parts[-2:] == (step, unit)
-        assert (outcome.folder / "who").read_text() == str(outcome.record["payload"])
+        assert book.contents[step, unit]["who"].decode() == str(outcome.record["payload"])
         assert list(outcome.files) == ["who"]
         assert outcome.metrics["peak_rss"] > 1 << 20
 

@@ -102,11 +102,18 @@ def write_other(work: Workspace, payload: None) -> Written:
     return Written(size=5)
 
 
-def test_a_worker_removes_the_folders_of_units_that_were_committed(tmp_path: Path) -> None:
+def test_a_worker_removes_the_folders_of_units_that_were_committed_even_if_they_were_released(
+    tmp_path: Path,
+) -> None:
     worker = Worker(FolderPlace(tmp_path, tmp_path / "tmp" / ATTEMPT), "a")
-    outcome = worker.run(Task("step", "u", write_bytes, b"new", "f"))
-    Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
-    uncommitted = worker.run(Task("step", "v", write_other, None, "f"))
-    assert not outcome.folder.exists()
-    worker.run(Task("step", "w", write_other, None, "f"), commits=False)
+    commits = Commits(LocalStorage(tmp_path))
+    released = worker.run(Task("step", "u", write_bytes, b"new", "f"))
+    commits.put("step", "u", "f", released)
+    commits.release("step", ("u",))
+    committed = worker.run(Task("step", "v", write_other, None, "f"))
+    commits.put("step", "v", "f", committed)
+    uncommitted = worker.run(Task("step", "w", write_bytes, b"new", "f"))
+    worker.tidy([("step", "u"), ("step", "v")])
+    assert not released.folder.exists()
+    assert not committed.folder.exists()
     assert uncommitted.folder.exists()

@@ -129,6 +129,15 @@ def test_of_tasks_that_are_given_together_the_one_that_fails_is_named(
     assert "refuse-200" not in shared.book.units
 
 
+def test_a_failure_of_a_task_that_came_back_undone_is_raised_if_it_is_the_first_in_canonical_order(
+    shared: Trial,
+) -> None:
+    functions = dict.fromkeys(range(300), say_who) | {200: nap, 201: nap, 202: refuse, 260: refuse}
+    with pytest.raises(DataError, match="row 202"):  # two naps are more than its batch may take
+        shared.do(phase(*(task(function, number) for number, function in functions.items())))
+    assert {"nap-200", "nap-201"} <= set(shared.book.units)
+
+
 def test_nothing_to_do_ends(shared: Trial) -> None:
     assert shared.do() == []
     assert shared.do(phase()) == []

@@ -1,12 +1,13 @@
 """What publishing promises: files get their keys without replacing any, and what was in vain goes."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from pipeline.engine.tasks import Task, Worker, Workspace
 from pipeline.state.attempts import sweep, withdraw
-from pipeline.state.commits import Commits
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.publishing import Outcome
 from pipeline.state.storage import LocalStorage
 from pipeline.state.worker_place import FolderPlace
@@ -67,6 +68,31 @@ def test_what_else_lies_there_is_replaced_by_the_driver_alone(kind: str, tmp_pat
     Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
     assert place.read_bytes() == b"new"
     assert not place.is_symlink()
+
+
+def test_a_link_that_its_server_made_twice_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def asked_twice(written: str, target: str) -> None:
+        link(written, target)
+        link(written, target)
+
+    monkeypatch.setattr(os, "link", asked_twice)
+    outcome = do(tmp_path, "a")
+    assert outcome.published.taken == ()
+    commits = Commits(LocalStorage(tmp_path))
+    made = commits.put("step", "u", "f", outcome)
+    commits.put("step", STEP_COMMIT, "f", Outcome(tmp_path, {}))
+    assert Commits(LocalStorage(tmp_path)).get("step", "u", "f") == made
+
+
+def test_a_file_where_the_commits_belong_is_named(tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "step").write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="commits/step"):
+        Commits(LocalStorage(tmp_path)).put("step", "u", "f", do(tmp_path, "a"))
 
 
 def test_a_worker_out_of_reach_touches_nothing_of_the_one_that_does_its_task_again(

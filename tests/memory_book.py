@@ -17,6 +17,8 @@ class MemoryBook:
 
     commits: dict[Node, Commit] = field(default_factory=dict)
     outcomes: dict[Node, Outcome] = field(default_factory=dict)
+    contents: dict[Node, dict[str, bytes]] = field(default_factory=dict)
+    """Of the files of each, by key, as its worker left them."""
     given: list[Node] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -28,6 +30,7 @@ class MemoryBook:
         """Commit what a task made, once."""
         assert task.node not in self.commits
         self.outcomes[task.node] = outcome
+        self.contents[task.node] = {key: (outcome.folder / key).read_bytes() for key in outcome.files}
         commit = Commit(
             step=task.step,
             unit=task.unit,

@@ -15,7 +15,7 @@ from pipeline.engine.memory import WORKER
 from pipeline.engine.nodes import Greeting, greeting
 from pipeline.engine.schedule import Item
 from pipeline.engine.step_run import PhaseRun
-from pipeline.engine.tasks import Task, Worker
+from pipeline.engine.tasks import Node, Task, Worker
 from pipeline.state.attempts import new_attempt
 from pipeline.state.publishing import Outcome
 from pipeline.state.worker_place import Known, WorkerPlace
@@ -50,16 +50,20 @@ class RayWorker(Worker):
         """Say what this process is; `question` is a file of the driver that it should see."""
         return greeting(question)
 
-    def run_all(self, tasks: Sequence[tuple[Task, Known]], *, commits: bool) -> list[Outcome]:
+    def run_all(
+        self, tasks: Sequence[tuple[Task, Known]], *, commits: bool, committed: Sequence[Node]
+    ) -> list[Outcome]:
         """Do tasks one after the other, until one fails or they have taken long enough.
 
         Args:
             tasks: each with what it is told of the files that it may read.
             commits: whether what they make is to be committed.
+            committed: units that it did, and that were committed since.
 
         Returns:
             Of the first tasks, at least of one: others are given out again, and may fail then.
         """
+        self.tidy(committed)
         outcomes: list[Outcome] = []
         late = time.monotonic() + BATCH_SECONDS
         for task, known in tasks:
@@ -95,6 +99,8 @@ class Actor:
     """At most two batches of tasks, by where their results arrive."""
     preferred: list[Item] = field(default_factory=list)
     """Tasks that became ready by what it did, the last first."""
+    committed: list[Node] = field(default_factory=list)
+    """Units that it did, of whose commits it was not told yet."""
     given_up: bool = False
     """Whether the watch has ended its process."""
 
@@ -124,7 +130,9 @@ class Actor:
         first = batch[0]
         call = self.handle.run_all.options(name=f"{first.task.step}/{first.task.unit}")
         tasks = [(item.task, item.work.known(item.task)) for item in batch]
-        self.running[call.remote(tasks, commits=first.work.phase.take is None)] = batch
+        commits, committed = first.work.phase.take is None, self.committed
+        self.running[call.remote(tasks, commits=commits, committed=committed)] = batch
+        self.committed = []
 
     def greet(self) -> Greeting:
         """Note its process once it has started; return what it says of its node.

@@ -8,13 +8,13 @@ and when, changes no byte; `pipeline.engine.plain_loop` is the oracle.
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.engine.actor_pool import ActorPool
 from pipeline.engine.actors import Actor, LostError, arrived, batch_size, results_of
 from pipeline.engine.cluster import check_daemons
+from pipeline.engine.failures import Failures
 from pipeline.engine.losses import Losses
 from pipeline.engine.memory import WORKER, WorkerResources
 from pipeline.engine.progress import Progress
@@ -44,7 +44,8 @@ class Dataflow:
     """Does steps on Ray actors, which stay from one call to the next.
 
     A lost actor's tasks are given out again, or set aside (`pipeline.engine.losses`). If a task fails,
-    those at work are finished and the first failure in canonical order is raised.
+    those at work are finished, and those that came back from a batch and come before it. Then the first
+    failure in canonical order is raised.
 
     Args:
         place: of the run.
@@ -85,7 +86,7 @@ class Dataflow:
 
     def _begin(self, steps: Sequence[StepRun]) -> None:
         self._schedule = Schedule(steps, self._book)
-        self._failures: list[tuple[Turn, Exception]] = []
+        self._failures = Failures(self._schedule)
         self._losses = Losses()
         self._most: dict[str, int] = {}
         """Actors that may work at a time until a step is done, which took too much memory."""
@@ -96,16 +97,18 @@ class Dataflow:
 
     def _round(self) -> bool:
         """Go on with what can go on, and wait for a result; say whether there is more to do."""
-        if not self._failures:
+        if self._failures:
+            self._do_undone()
+        else:
             try:
                 self._go_on()
             except Stopped:
                 raise
             except Exception as error:  # noqa: BLE001  # raised when those at work are finished
-                self._failures.append((self._schedule.at, error))
+                self._failures.add(self._schedule.at, error)
         at_work = [actor for actor in self._pool.actors if actor.running or not actor.has_started]
         if self._failures and not any(actor.running for actor in at_work):
-            raise min(self._failures, key=lambda failure: failure[0])[1]
+            raise self._failures.error()
         if self._schedule.is_done:
             return False
         if self._losses.set_aside and not at_work and not self._schedule.num_ready:
@@ -121,6 +124,7 @@ class Dataflow:
             self._schedule.at = item.turn
             self._schedule.commit(item, self._here.run(item.task))
             self._book.flush()
+            self._here.tidy([item.task.node])
             self._schedule.advance()
         if self._schedule.num_ready:
             self._pool.start_ray()
@@ -128,6 +132,15 @@ class Dataflow:
             while self._pool.busy < self._size and self._place_next():
                 pass
             self._give_ahead()
+
+    def _do_undone(self) -> None:
+        """Give out alone what came back and comes before the first failure, as far as there is room."""
+        for item in self._failures.undone():
+            need = item.work.need.bytes
+            actor = next((one for one in self._pool.idle() if need <= self._pool.room(one.node)), None)
+            if actor is not None:
+                self._hand(item)
+                actor.give([item])
 
     # Where tasks go.
 
@@ -342,8 +355,8 @@ class Dataflow:
     def _take(self, actor: Actor, ref: Any) -> None:
         """Commit the results of a batch, or deal with its failure."""
         batch = actor.running.pop(ref)
-        following = None
-        with self._noting_failure(batch[0]):
+        following, outcomes = None, list[Outcome]()
+        with self._failures.noting(batch[0]):
             try:
                 outcomes = results_of(ref, batch)
             except LostError as lost:
@@ -351,11 +364,11 @@ class Dataflow:
                 if not actor.given_up:  # else it is the watch's doing, and no fault of the task
                     self._lose(actor, type(lost.__cause__).__name__)
                 return
-            for item in batch[len(outcomes) :]:
-                self._schedule.give_back(item)
-            for item, outcome in zip(batch, outcomes, strict=False):
-                with self._noting_failure(item):
-                    following = self._commit(actor, item, outcome)
+        for item in batch[max(len(outcomes), 1) :]:
+            self._failures.give_back(item)
+        for item, outcome in zip(batch, outcomes, strict=False):
+            with self._failures.noting(item):
+                following = self._commit(actor, item, outcome)
         if following is not None and not self._failures:
             actor.give([following])
         elif actor.only_item is not None:
@@ -365,20 +378,11 @@ class Dataflow:
     def _commit(self, actor: Actor, item: Item, outcome: Outcome) -> Item | None:
         """Commit a result; return the task that goes on from it, if any."""
         following, woken = self._schedule.commit(item, outcome)
+        actor.committed.append(item.task.node)
         self._vain = 0
         before = [one for one in actor.preferred if self._schedule.is_ready(one)]
         actor.preferred = [*woken, *before][:MAX_PREFERRED]
         return following
-
-    @contextmanager
-    def _noting_failure(self, item: Item) -> Iterator[None]:
-        """Keep what a task raised, until those at work are finished."""
-        try:
-            yield
-        except Stopped:
-            raise
-        except Exception as error:  # noqa: BLE001  # raised when those at work are finished
-            self._failures.append((item.turn, error))
 
     def _lose(self, actor: Actor, cause: str) -> None:
         """Have a lost actor's tasks done by others; one that others were lost by, too, is set aside."""

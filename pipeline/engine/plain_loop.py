@@ -51,8 +51,9 @@ class PlainLoop:
                 for first in work.waiting:
                     task: Task | None = first
                     while task is not None:
-                        task = work.commit(task, self._do(work, task))
+                        done, task = task.node, work.commit(task, self._do(work, task))
                         self._book.flush()
+                        self._worker.tidy([done])
                 answer = work.answer()
 
     def close(self) -> None:

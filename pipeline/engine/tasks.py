@@ -9,8 +9,7 @@ Phases: tasks of a step that may run in any order, one phase after another.
 import resource
 import shutil
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.engine.memory import Need
-from pipeline.state.commit_object import Commit, commit_key
+from pipeline.state.commit_object import Commit
 from pipeline.state.publishing import NOTHING_PUBLISHED, Outcome
 from pipeline.state.worker_place import NOTHING, Known, WorkerPlace
 from pipeline.system.disk_faults import named
@@ -121,26 +120,23 @@ class Worker:
         self._place = place
         self._folder = place.temporary / name
         self._cache: dict[str, Any] = {}
-        self._left = deque[tuple[Path, Path]]()
-        """Folders of units that it did, and where their commits are to be."""
 
     def run(self, task: Task, known: Known = NOTHING, *, commits: bool = True) -> Outcome:
-        """Do one task, bring its files to the disk and publish them.
+        """Do one task, bring its files to the disk and publish them; `tidy` once they are committed.
 
         Args:
             task: to be done.
             known: what it is told of the files that it may read.
             commits: whether what it makes is to be committed.
         """
-        self._tidy()
         folder = self._folder / task.step / task.unit
         with named(folder), self._place.using(known):
             return self._run(task, folder, commits=commits)
 
-    def _tidy(self) -> None:
+    def tidy(self, committed: Iterable[Node]) -> None:
         """Remove the folders of units that are committed: their files have other names."""
-        while self._left and self._left[0][1].exists():  # the driver commits them in their order
-            shutil.rmtree(self._left.popleft()[0], ignore_errors=True)
+        for step, unit in committed:
+            shutil.rmtree(self._folder / step / unit, ignore_errors=True)
 
     def _run(self, task: Task, folder: Path, *, commits: bool) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
@@ -160,10 +156,7 @@ class Worker:
                 record=reported,
             )
             published = self._place.publish(folder, commit)
-        if published.is_linked:
-            written = self._place.temporary.parent.parent  # which the run's folder may not be
-            self._left.append((folder, written / commit_key(task.step, task.unit)))
-        else:
+        if not published.is_linked:
             shutil.rmtree(folder)
         metrics = {
             "seconds": time.perf_counter() - wall,

@@ -55,33 +55,29 @@ class LocalStorage:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(beside, target)
-        except FileExistsError:
-            return False
+            is_new = _link(beside, target)
         finally:
             beside.unlink(missing_ok=True)
-        sync_path(target.parent)
-        return True
+        if is_new:
+            sync_path(target.parent)
+        return is_new
 
     def link_new(self, written: str, key: str) -> bool:
         """Put a finished file under a key, too, if nothing is there; `sync_folders` makes that last.
 
         Returns:
-            Whether nothing was there.
+            Whether nothing else was there.
         """
         assert is_key(key), key
         target, folder = f"{self._prefix}{key}", key.rpartition("/")[0]
         try:
             self._make_ready(folder)
-            os.link(written, target)
-        except FileExistsError:
-            return False
+            return _link(written, target)
         except FileNotFoundError:  # another process removed the folder, which was empty
             self._ready.clear()
             self._lasting.clear()
             self._make_ready(folder)
-            os.link(written, target)
-        return True
+            return _link(written, target)
 
     def _make_ready(self, folder: str) -> None:
         if folder not in self._ready:
@@ -180,6 +176,18 @@ class LocalStorage:
             folder.mkdir(exist_ok=True)
             sync_path(folder.parent)
         self._lasting.add(folder)
+
+
+def _link(written: str | Path, target: str | Path) -> bool:
+    """Link a file under another name, too; say whether that name is now this file's.
+
+    A server of NFS that is asked twice, since its answer was lost, says that there is one already.
+    """
+    try:
+        os.link(written, target)
+    except FileExistsError:
+        return os.path.samestat(os.lstat(written), os.lstat(target))
+    return True
 
 
 def make_folder(folder: Path) -> None:

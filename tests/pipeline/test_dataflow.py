@@ -47,7 +47,7 @@ def check_chains(book: MemoryBook, root: Path) -> None:
     for (step, unit), outcome in book.outcomes.items():
         assert outcome.folder.parents[2] == root / "tmp" / "attempt"
         assert outcome.folder.parts[-2:] == (step, unit)
-        assert (outcome.folder / "who").read_text() == str(outcome.record["payload"])
+        assert book.contents[step, unit]["who"].decode() == str(outcome.record["payload"])
         assert list(outcome.files) == ["who"]
         assert outcome.metrics["peak_rss"] > 1 << 20
 
@@ -127,6 +127,15 @@ def test_of_tasks_that_are_given_together_the_one_that_fails_is_named(
         shared.do(phase(*sound[:200], task(refuse, 200), *sound[200:]))
     assert 0 < len(shared.book.units) < 300
     assert "refuse-200" not in shared.book.units
+
+
+def test_a_failure_of_a_task_that_came_back_undone_is_raised_if_it_is_the_first_in_canonical_order(
+    shared: Trial,
+) -> None:
+    functions = dict.fromkeys(range(300), say_who) | {200: nap, 201: nap, 202: refuse, 260: refuse}
+    with pytest.raises(DataError, match="row 202"):  # two naps are more than its batch may take
+        shared.do(phase(*(task(function, number) for number, function in functions.items())))
+    assert {"nap-200", "nap-201"} <= set(shared.book.units)
 
 
 def test_nothing_to_do_ends(shared: Trial) -> None:

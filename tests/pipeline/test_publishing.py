@@ -1,12 +1,13 @@
 """What publishing promises: files get their keys without replacing any, and what was in vain goes."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from pipeline.engine.tasks import Task, Worker, Workspace
 from pipeline.state.attempts import sweep, withdraw
-from pipeline.state.commits import Commits
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.publishing import Outcome
 from pipeline.state.storage import LocalStorage
 from pipeline.state.worker_place import FolderPlace
@@ -69,6 +70,31 @@ def test_what_else_lies_there_is_replaced_by_the_driver_alone(kind: str, tmp_pat
     assert not place.is_symlink()
 
 
+def test_a_link_that_its_server_made_twice_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def asked_twice(written: str, target: str) -> None:
+        link(written, target)
+        link(written, target)
+
+    monkeypatch.setattr(os, "link", asked_twice)
+    outcome = do(tmp_path, "a")
+    assert outcome.published.taken == ()
+    commits = Commits(LocalStorage(tmp_path))
+    made = commits.put("step", "u", "f", outcome)
+    commits.put("step", STEP_COMMIT, "f", Outcome(tmp_path, {}))
+    assert Commits(LocalStorage(tmp_path)).get("step", "u", "f") == made
+
+
+def test_a_file_where_the_commits_belong_is_named(tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "step").write_bytes(b"mine")
+    with pytest.raises(FileExistsError, match="commits/step"):
+        Commits(LocalStorage(tmp_path)).put("step", "u", "f", do(tmp_path, "a"))
+
+
 def test_a_worker_out_of_reach_touches_nothing_of_the_one_that_does_its_task_again(
     tmp_path: Path,
 ) -> None:
@@ -102,11 +128,18 @@ def write_other(work: Workspace, payload: None) -> Written:
     return Written(size=5)
 
 
-def test_a_worker_removes_the_folders_of_units_that_were_committed(tmp_path: Path) -> None:
+def test_a_worker_removes_the_folders_of_units_that_were_committed_even_if_they_were_released(
+    tmp_path: Path,
+) -> None:
     worker = Worker(FolderPlace(tmp_path, tmp_path / "tmp" / ATTEMPT), "a")
-    outcome = worker.run(Task("step", "u", write_bytes, b"new", "f"))
-    Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
-    uncommitted = worker.run(Task("step", "v", write_other, None, "f"))
-    assert not outcome.folder.exists()
-    worker.run(Task("step", "w", write_other, None, "f"), commits=False)
+    commits = Commits(LocalStorage(tmp_path))
+    released = worker.run(Task("step", "u", write_bytes, b"new", "f"))
+    commits.put("step", "u", "f", released)
+    commits.release("step", ("u",))
+    committed = worker.run(Task("step", "v", write_other, None, "f"))
+    commits.put("step", "v", "f", committed)
+    uncommitted = worker.run(Task("step", "w", write_bytes, b"new", "f"))
+    worker.tidy([("step", "u"), ("step", "v")])
+    assert not released.folder.exists()
+    assert not committed.folder.exists()
     assert uncommitted.folder.exists()

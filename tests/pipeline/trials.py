@@ -191,7 +191,8 @@ class Trial:
 
     def forget(self) -> None:
         """Forget what was done and said; the actors stay."""
-        for known in (self.book.commits, self.book.outcomes, self.book.given, self.book.said):
+        book = self.book
+        for known in (book.commits, book.outcomes, book.contents, book.given, book.said):
             known.clear()
         self.notes.clear()
         shutil.rmtree(self.root)

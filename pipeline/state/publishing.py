@@ -1,12 +1,11 @@
 """Publishing: how the files of a unit come from its worker's folder to their keys in a run's folder.
 
-A worker links them, which replaces nothing. A key that has the same bytes already, by a worker that was
-lost, is done. One that holds something else is left to the driver, which has the run's lock. Until the
-unit is committed its files are under both names, by which `pipeline.state.attempts` finds what was
-published in vain.
+A worker links them, which replaces nothing. A key at which something lies is left to the driver, which
+has the run's lock. So a committed file is never one that another worker has in its folder, too, be it of
+the same bytes. Until the unit is committed its files are under both names, by which
+`pipeline.state.attempts` finds what was published in vain.
 """
 
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from pipeline.state.commit_object import Commit
 from pipeline.state.storage import LocalStorage
 from stages.config import canonical_json
 from stages.errors import DataError
-from stages.store.digests import FileDigest, digest_file, sync_path
+from stages.store.digests import FileDigest, sync_path
 
 COMMIT_FILE = ".commit"
 """In the folder of a unit: the commit object that its worker wrote. It begins as no key does."""
@@ -32,7 +31,7 @@ class Published:
     is_linked: bool = False
     """Whether its files and its commit stay in its folder until the driver has linked the commit."""
     taken: tuple[str, ...] = ()
-    """Keys at which something else was found."""
+    """Keys at which something was found: the driver replaces it."""
     tags: dict[str, str] = field(default_factory=dict)
     """Of files that it put into a store, by key."""
 
@@ -66,23 +65,14 @@ def publish(storage: LocalStorage, folder: Path, commit: Commit) -> Published:
     Raises:
         DataError: a file has not the size that it was written with.
     """
-    taken = []
     for key, digest in commit.files.items():
         require_written(folder / key, digest)
-    for key, digest in commit.files.items():
-        if not storage.link_new(f"{folder}/{key}", key) and not _is_same(storage.path(key), digest):
-            taken.append(key)
+    taken = [key for key in commit.files if not storage.link_new(f"{folder}/{key}", key)]
     storage.sync_folders(commit.files)
     place = folder / COMMIT_FILE
     place.write_bytes(canonical_json(commit))
     sync_path(place)
     return Published(commit.xxh3, is_linked=True, taken=tuple(taken))
-
-
-def _is_same(place: Path, digest: FileDigest) -> bool:
-    """Say whether a file of these bytes lies there, and no link or folder."""
-    found = place.lstat()
-    return stat.S_ISREG(found.st_mode) and found.st_size == digest.bytes and digest_file(place) == digest
 
 
 def require_written(written: Path, digest: FileDigest) -> None:

@@ -43,16 +43,17 @@ def test_a_worker_leaves_its_file_under_its_key_and_the_commit_names_it(tmp_path
     assert Commits(LocalStorage(tmp_path)).get("step", "u", "f") == made
 
 
-def test_what_a_lost_worker_published_is_done_if_it_is_the_same(tmp_path: Path) -> None:
-    do(tmp_path, "lost")
-    inode = (tmp_path / KEY).stat().st_ino
+def test_a_committed_file_is_no_other_workers_so_that_a_sweep_leaves_it(tmp_path: Path) -> None:
+    late = Worker(FolderPlace(tmp_path, tmp_path / "tmp" / "ba9876543210"), "late")
+    late.run(Task("step", "of an earlier plan", write_bytes, b"new", "f"))
     outcome = do(tmp_path, "b")
-    assert outcome.published.taken == ()
+    assert outcome.published.taken == (KEY,)
     Commits(LocalStorage(tmp_path)).put("step", "u", "f", outcome)
-    assert (tmp_path / KEY).stat().st_ino == inode
+    sweep(tmp_path)
+    assert (tmp_path / KEY).read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("kind", ["others", "link", "same size"])
+@pytest.mark.parametrize("kind", ["others", "link", "same size", "same"])
 def test_what_else_lies_there_is_replaced_by_the_driver_alone(kind: str, tmp_path: Path) -> None:
     place = tmp_path / KEY
     place.parent.mkdir()
@@ -60,7 +61,7 @@ def test_what_else_lies_there_is_replaced_by_the_driver_alone(kind: str, tmp_pat
         (tmp_path / "mine").write_bytes(b"new")
         place.symlink_to(tmp_path / "mine")
     else:
-        place.write_bytes(b"of an earlier plan" if kind == "others" else b"old")
+        place.write_bytes({"others": b"of an earlier plan", "same size": b"old", "same": b"new"}[kind])
     before = place.read_bytes()
     outcome = do(tmp_path, "a")
     assert outcome.published.taken == (KEY,)

@@ -1,5 +1,6 @@
 """Actors: the Ray processes that do tasks, how they start, what each has been given, how they end."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,25 +42,39 @@ class LostError(Exception):
 class RayWorker(Worker):
     """A worker as a Ray actor."""
 
-    def __init__(self, place: WorkerPlace, name: str) -> None:
+    def __init__(
+        self, place: WorkerPlace, name: str, node_watch: ActorHandle[Any] | None = None
+    ) -> None:
         collect_rarely()  # most of the program is imported by the first tasks
         place.open()
         super().__init__(place, name)
+        self._node_watch = node_watch
 
     def hello(self, question: Path | None) -> Greeting:
-        """Say what this process is; `question` is a file of the driver that it should see."""
+        """Say what this process is, once the watch of its node knows it.
+
+        Args:
+            question: a file of the driver that it should see.
+        """
+        if self._node_watch is not None:
+            ray.get(self._node_watch.reserve.remote(os.getpid(), WORKER))
         return greeting(question)
 
-    def run_all(self, tasks: Sequence[tuple[Task, Known]], *, commits: bool) -> list[Outcome]:
+    def run_all(
+        self, tasks: Sequence[tuple[Task, Known]], *, commits: bool, reserved: int = WORKER
+    ) -> list[Outcome]:
         """Do tasks one after the other, until one fails or they have taken long enough.
 
         Args:
             tasks: each with what it is told of the files that it may read.
             commits: whether what they make is to be committed.
+            reserved: bytes that this process may hold meanwhile.
 
         Returns:
             Of the first tasks, at least of one: others are given out again, and may fail then.
         """
+        if self._node_watch is not None:
+            self._node_watch.reserve.remote(os.getpid(), reserved)
         outcomes: list[Outcome] = []
         late = time.monotonic() + BATCH_SECONDS
         for task, known in tasks:
@@ -124,7 +139,9 @@ class Actor:
         first = batch[0]
         call = self.handle.run_all.options(name=f"{first.task.step}/{first.task.unit}")
         tasks = [(item.task, item.work.known(item.task)) for item in batch]
-        self.running[call.remote(tasks, commits=first.work.phase.take is None)] = batch
+        reserved = WORKER + first.work.need.bytes
+        commits = first.work.phase.take is None
+        self.running[call.remote(tasks, commits=commits, reserved=reserved)] = batch
 
     def greet(self) -> Greeting:
         """Note its process once it has started; return what it says of its node.
@@ -151,6 +168,7 @@ def start_actor(
     *,
     only_item: Item | None = None,
     num_gpus: float = 0.0,
+    node_watch: ActorHandle[Any] | None = None,
 ) -> Actor:
     """Start an actor; Ray never starts one again by itself: the driver decides.
 
@@ -160,6 +178,7 @@ def start_actor(
         question: a file of the driver that it should see; None if there is no shared folder.
         only_item: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
+        node_watch: of its node, where that is not the driver's own.
     """
     kind = ray.remote(
         num_cpus=1.0 if only_item is None else 0.0,
@@ -169,7 +188,7 @@ def start_actor(
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )(RayWorker)
     name = new_attempt()
-    handle = kind.remote(place, name)
+    handle = kind.remote(place, name, node_watch)
     return Actor(handle, name, handle.hello.remote(question), node, only_item, num_gpus)
 
 

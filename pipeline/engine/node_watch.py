@@ -36,6 +36,8 @@ class NodeMemory(NamedTuple):
 
     peak: int
     """The most bytes since the last question, with those that are left for Ray."""
+    bound: int
+    """Bytes that the run may hold there."""
     given_up: frozenset[int]
     """Processes that were ended because memory was short."""
 
@@ -52,8 +54,8 @@ class NodeWatch:
         self._leader = leader
         self._reserved: dict[int, int] = {}
         self._given_up: set[int] = set()
-        limit = min(memory, machine_memory()) - DAEMONS
-        watch = MemoryWatch(limit, lambda _: None, processes=self._processes)
+        self._bound = min(memory, machine_memory())
+        watch = MemoryWatch(self._bound - DAEMONS, lambda _: None, processes=self._processes)
         self._watching = ExitStack()
         self._watch = self._watching.enter_context(watch)
         self._watching.enter_context(watch.guard(self._give_up))
@@ -67,7 +69,7 @@ class NodeWatch:
         """Return what was seen since the last question."""
         peak = self._watch.end_peak(self._peak)
         self._peak = self._watch.new_peak()
-        return NodeMemory(DAEMONS + peak, frozenset(self._given_up))
+        return NodeMemory(DAEMONS + peak, self._bound, frozenset(self._given_up))
 
     def close(self) -> None:
         """Watch no more."""
@@ -171,4 +173,4 @@ class NodeWatches:
         self._watch.note_elsewhere(seen.peak)
         for actor in actors:
             if actor.node == node and actor.pid in seen.given_up:
-                actor.given_up = True
+                actor.given_up, self._watch.least = True, seen.bound

@@ -75,6 +75,8 @@ class MemoryWatch:
         period: float = PERIOD_SECONDS,
     ) -> None:
         self.limit = limit
+        self.least = limit
+        """Bytes that the node has on which work was given up last, if that is less."""
         self._most = limit - limit // RESERVE
         self.note = note
         self._processes = processes
@@ -187,10 +189,13 @@ class MemoryWatch:
             ConfigError: always.
         """
         seen = max(self._most_seen, self._memory)
-        least = -(-int(_ROOM * max(seen, self.limit)) // MIB)
+        asked = -(-int(_ROOM * max(seen, self.least)) // MIB)
+        bound, way = "resources.memory", "set it to"
+        if self.least < self.limit:
+            bound, way = "memory of a node, below resources.memory,", "take nodes that have"
         raise ConfigError(
-            f"resources.memory = {show_bytes(self.limit)}: step {step} ({unit}) needed more than"
-            f" that even with one worker: the run used {show_bytes(seen)}; set it to {least}MiB or more"
+            f"{bound} = {show_bytes(self.least)}: step {step} ({unit}) needed more than"
+            f" that even with one worker: the run used {show_bytes(seen)}; {way} {asked}MiB or more"
             f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
         )
 
@@ -235,7 +240,7 @@ class MemoryWatch:
         self._note(self._looked + growth)
 
     def note_elsewhere(self, memory: int) -> None:
-        """Note the bytes that the run held on another node."""
+        """Note the bytes that the run used on a node."""
         self._most_seen = max(self._most_seen, memory)
         for peak in list(self._peaks):
             peak.bytes = max(peak.bytes, memory)

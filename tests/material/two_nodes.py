@@ -1,6 +1,6 @@
 """A Ray cluster of two nodes on this machine: the driver's, on which no worker fits, and another one.
 
-    python -m tests.material.two_nodes CPUS     prints both, and ends them when its input ends
+python -m tests.material.two_nodes CPUS     prints both, and ends them when its input ends
 """
 
 import json
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-from ray.cluster_utils import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE = {"RAY_agent_register_timeout_ms": "120000", "RAY_raylet_start_wait_time_s": "120"}
@@ -52,6 +50,8 @@ def two_nodes(cpus: int) -> Iterator[TwoNodes]:
 
 def main() -> None:
     """Start a cluster, say where it is, and end it when the input ends."""
+    from ray.cluster_utils import Cluster  # noqa: PLC0415  # slow to import, and needed here alone
+
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     other = cluster.add_node(num_cpus=int(sys.argv[1]))
     raylet = other.all_processes["raylet"][0].process.pid

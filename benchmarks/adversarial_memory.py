@@ -3,12 +3,14 @@
     adversarial_memory.py WORK [--inputs NAME ...] [--workers 0 ...] [--memory 1GiB ...] [--until STEP]
                                [--other-node]
 
-With --other-node, all workers are on a node of Ray that is not the driver's, though on this machine, and
-the memory of that node alone is sampled, with Ray's processes there. Each input is run with each number of workers and each bound. The memory of all its processes is sampled;
+Each input is run with each number of workers and each bound. The memory of all its processes is sampled;
 of a run that is refused the advice is followed, as often as there is one, and the run must come to its
 end within what it asked for. (That a model learns nothing from such texts is no matter here: a run that
 fails its learning check, exit code 3, has come to its end.) The exit code is 1 if memory went over a
 bound or an advice led nowhere. A trial is one input with one number of workers and one bound.
+
+With --other-node, all workers are on a node of Ray that is not the driver's, though on this machine.
+Then the memory of that node alone is sampled, with Ray's processes there.
 """
 
 import argparse

@@ -348,9 +348,7 @@ class Dataflow:
                 outcomes = results_of(ref, batch)
             except LostError as lost:
                 actor.running = {ref: batch, **actor.running}
-                if not self._pool.has_given_up(
-                    actor
-                ):  # else it is the watch's doing, and no fault of the task
+                if not self._pool.has_given_up(actor):  # else it is no fault of the task
                     self._lose(actor, type(lost.__cause__).__name__)
                 return
             for item in batch[len(outcomes) :]:

@@ -117,7 +117,7 @@ class NodeWatches:
         self._looked = 0.0
 
     def on(self, node: str) -> ActorHandle[Any]:
-        """Return the watch of a node, which starts if it is not there; Ray starts it again if it ends."""
+        """Return the watch of a node, begun if it is not there; Ray starts one again that ended."""
         if node not in self._handles:
             kind = ray.remote(
                 num_cpus=0.0,

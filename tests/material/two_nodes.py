@@ -1,6 +1,6 @@
 """A Ray cluster of two nodes on this machine: the driver's, on which no worker fits, and another one.
 
-python -m tests.material.two_nodes CPUS     prints both, and ends them when its input ends
+Called as a module, with the number of CPUs, it prints both and ends them when its input ends.
 """
 
 import json
@@ -55,7 +55,9 @@ def main() -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     other = cluster.add_node(num_cpus=int(sys.argv[1]))
     raylet = other.all_processes["raylet"][0].process.pid
-    print(json.dumps({"address": cluster.address, "raylet": raylet}), flush=True)
+    said = {"address": cluster.address, "raylet": raylet}
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
     sys.stdin.read()
     cluster.shutdown()
 

@@ -1,12 +1,16 @@
 """Memory on inputs that are made to break its bound, measured from outside.
 
     adversarial_memory.py WORK [--inputs NAME ...] [--workers 0 ...] [--memory 1GiB ...] [--until STEP]
+                               [--other-node]
 
 Each input is run with each number of workers and each bound. The memory of all its processes is sampled;
 of a run that is refused the advice is followed, as often as there is one, and the run must come to its
 end within what it asked for. (That a model learns nothing from such texts is no matter here: a run that
 fails its learning check, exit code 3, has come to its end.) The exit code is 1 if memory went over a
 bound or an advice led nowhere. A trial is one input with one number of workers and one bound.
+
+With --other-node, all workers are on a node of Ray that is not the driver's, though on this machine.
+Then the memory of that node alone is sampled, with Ray's processes there.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import product
@@ -24,10 +29,18 @@ from typing import Any
 
 from process_memory import MemorySampler
 from pydantic import ByteSize, TypeAdapter
-from run_processes import launched, new_marker, run_processes, wait_until_gone
+from run_processes import (
+    RunProcess,
+    launched,
+    new_marker,
+    process_tree,
+    run_processes,
+    wait_until_gone,
+)
 from trial_lines import Trials, add_trial_options, conduct
 
 from tests.material.adversarial_inputs import ADVERSARIES, Adversary
+from tests.material.two_nodes import AUTHENTICATION, TwoNodes, two_nodes
 
 CORPUS = Path(__file__).resolve().parents[1] / "examples" / "corpus" / "text"
 PERIOD = 0.05
@@ -108,20 +121,51 @@ def _inline(value: object) -> str:
     return json.dumps(value)
 
 
+@dataclass(frozen=True)
+class Where:
+    """Whose processes are sampled, and where the workers are."""
+
+    nodes: TwoNodes | None = None
+    """A cluster; None if the run starts its own Ray."""
+
+    def command(self, *words: str) -> list[str]:
+        """Return the command of a call of the program."""
+        command = [sys.executable, "-m", "pipeline.main", *words]
+        if self.nodes is None:
+            return command
+        return ["env", f"{AUTHENTICATION}=disabled", *command, "--address", self.nodes.address]
+
+    def processes(self, marker: str) -> list[RunProcess]:
+        """Return those to sample: the run's, or all of the node that is not the driver's."""
+        return run_processes(marker) if self.nodes is None else process_tree(self.nodes.raylet)
+
+
+HERE = Where()
+
+
 def attempt(
-    run: Path, output: Path, *, workers: int, memory: str, until: str, settings: Sequence[str]
+    run: Path,
+    output: Path,
+    *,
+    workers: int,
+    memory: str,
+    until: str,
+    settings: Sequence[str],
+    where: Where,
 ) -> Attempt:
-    """Run once and sample the memory of all its processes."""
+    """Run once and sample the memory of its processes."""
     marker, log = new_marker(), output.with_suffix(".log")
     log.unlink(missing_ok=True)
-    words = [sys.executable, "-m", "pipeline.main", "run", str(run), "--output", str(output)]
+    words = where.command("run", str(run), "--output", str(output))
     words += ["--workers", str(workers), "--set", f"resources.memory={memory}"]
     words += [word for setting in settings for word in ("--set", setting)]
     words += ["--replace"] if settings else []
     words += [] if until == "verify" else ["--until", until]
-    sampler = MemorySampler(lambda: run_processes(marker), output, period=PERIOD)
     began = time.monotonic()
     with launched(words, marker, log=log) as process:
+        sampler = MemorySampler(
+            lambda: where.processes(marker), output, period=PERIOD, driver=process.pid
+        )
         sampler.start()
         exit_code = process.wait()
     seconds = time.monotonic() - began
@@ -133,7 +177,14 @@ def attempt(
 
 
 def run_case(
-    adversary: Adversary, folder: Path, *, workers: int, memory: str, until: str, keep: bool = False
+    adversary: Adversary,
+    folder: Path,
+    *,
+    workers: int,
+    memory: str,
+    until: str,
+    keep: bool = False,
+    where: Where = HERE,
 ) -> Case:
     """Run an input within a bound, and follow the advice that comes; what it made is kept if asked."""
     case, output = Case(adversary.name, workers, memory), folder / "output"
@@ -142,7 +193,15 @@ def run_case(
     run = run_file(adversary, folder, until)
     while len(case.attempts) <= MAX_ADVICE:
         case.attempts.append(
-            attempt(run, output, workers=workers, memory=memory, until=until, settings=settings)
+            attempt(
+                run,
+                output,
+                workers=workers,
+                memory=memory,
+                until=until,
+                settings=settings,
+                where=where,
+            )
         )
         message = case.attempts[-1].message
         if sample := _SAMPLE.search(message):
@@ -177,7 +236,12 @@ def tried(
     if not (folder / "input").exists():
         (folder / "input").mkdir(parents=True)
         adversary.write(folder / "input", given.scale)
-    return asdict(run_case(adversary, folder, workers=workers, memory=memory, until=given.until))
+    with ExitStack() as stack:
+        where = Where(stack.enter_context(two_nodes(workers))) if given.other_node else HERE
+        case = run_case(
+            adversary, folder, workers=workers, memory=memory, until=given.until, where=where
+        )
+    return asdict(case)
 
 
 def campaign(trials: Trials, given: argparse.Namespace) -> int:
@@ -222,9 +286,15 @@ def main() -> int:
     parser.add_argument("--memory", nargs="+", default=["1GiB", "2GiB"])
     parser.add_argument("--until", default="verify", help="the last step (default: all)")
     parser.add_argument("--scale", type=float, default=1.0, help="of the inputs' sizes")
+    parser.add_argument(
+        "--other-node", action="store_true", help="on a node of a cluster that is not the driver's"
+    )
     add_trial_options(parser)
     given = parser.parse_args()
-    settings = {name: getattr(given, name) for name in ("inputs", "workers", "memory", "until", "scale")}
+    if given.other_node and 0 in given.workers:
+        parser.error("--other-node: workers are on that node, so --workers must be 1 or more")
+    names = ["inputs", "workers", "memory", "until", "scale", "other_node"]
+    settings = {name: getattr(given, name) for name in names}
     return conduct(lambda trials: campaign(trials, given), given, settings, work=given.work.resolve())
 
 

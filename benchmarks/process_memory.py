@@ -111,10 +111,16 @@ class MemorySampler(threading.Thread):
         find: gives the processes to sample.
         output: the run's folder, whose status names the step.
         period: seconds from one sample to the next.
+        driver: the process of that status, where it is none of those that are sampled.
     """
 
     def __init__(
-        self, find: Callable[[], list[RunProcess]], output: Path, *, period: float = PERIOD
+        self,
+        find: Callable[[], list[RunProcess]],
+        output: Path,
+        *,
+        period: float = PERIOD,
+        driver: int = 0,
     ) -> None:
         super().__init__(name="memory", daemon=True)
         self.peaks = Peaks()
@@ -122,6 +128,7 @@ class MemorySampler(threading.Thread):
         self._find = find
         self._output = output
         self._period = period
+        self._driver = driver
         self._stopped = threading.Event()
 
     def run(self) -> None:
@@ -137,7 +144,8 @@ class MemorySampler(threading.Thread):
         for process in processes:
             self.peaks.add_cpu(process, cpu_seconds(process.pid))
         memory = [(process, private_bytes(process.pid)) for process in processes]
-        self.peaks.add(running_step(self._output, (p.pid for p in processes)), memory)
+        pids = [self._driver, *(process.pid for process in processes)]
+        self.peaks.add(running_step(self._output, pids), memory)
 
     def stop(self) -> dict[str, Any]:
         """Stop sampling; give the figures, with the CPU time that sampling took."""

@@ -1,5 +1,6 @@
 """The actors of a run on their nodes: what memory is reserved there, how they start, stay and end."""
 
+import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,10 +10,11 @@ import ray
 from pipeline.engine.actors import START_SECONDS, Actor, LostError, start_actor
 from pipeline.engine.cluster import ClusterConfig, num_gpus, ray_cluster
 from pipeline.engine.memory import BASE, WorkerResources, unreclaimable_bytes
+from pipeline.engine.node_watch import NodeWatches
 from pipeline.engine.nodes import Nodes
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
-from pipeline.engine.watch import end_process
+from pipeline.engine.watch import MemoryWatch, end_process
 from pipeline.state.attempts import withdraw
 from pipeline.state.worker_place import FolderPlace, WorkerPlace
 from stages.errors import Stopped
@@ -25,13 +27,21 @@ class ActorPool:
         place: of the run.
         resources: how many actors, where, and their memory.
         progress: tells people.
+        watch: of this node.
     """
 
-    def __init__(self, place: WorkerPlace, resources: WorkerResources, progress: Progress) -> None:
+    def __init__(
+        self,
+        place: WorkerPlace,
+        resources: WorkerResources,
+        progress: Progress,
+        watch: MemoryWatch,
+    ) -> None:
         self.workers = resources.workers
         """Actors that there may be, besides those with a task or a GPU of their own."""
         self.actors: list[Actor] = []
         self._nodes: Nodes | None = None
+        self._watches = NodeWatches(resources.memory, watch)
         self.num_gpus = 0
         self._place = place
         self._resources = resources
@@ -107,6 +117,8 @@ class ActorPool:
         if self._nodes is None:
             return []
         gone = self._nodes.look()
+        for node in gone:
+            self._watches.drop(node)
         self._follow_cores()
         return [actor for actor in self.actors if actor.node in gone]
 
@@ -139,7 +151,15 @@ class ActorPool:
         assert self._nodes is not None, "Ray has started"
         known = node == self._own_node or node in self._nodes.memory
         question = None if known else _question(self._place)
-        actor = start_actor(self._place, node, question, only_item=only_item, num_gpus=num_gpus)
+        joined = self._resources.address is not None  # else all workers are children of this process
+        actor = start_actor(
+            self._place,
+            node,
+            question,
+            only_item=only_item,
+            num_gpus=num_gpus,
+            node_watch=self._watches.on(node) if joined else None,
+        )
         self.actors.append(actor)
 
     def drop(self, actor: Actor) -> list[Item]:
@@ -178,6 +198,15 @@ class ActorPool:
             self.workers = max(1, self.workers - len(missing))  # for good
         return items
 
+    def given_up(self) -> list[Actor]:
+        """Return the actors whose processes a watch has ended."""
+        self._watches.look(self.actors)
+        return [actor for actor in self.actors if actor.given_up]
+
+    def has_given_up(self, actor: Actor) -> bool:
+        """Say whether a watch has ended the process of a lost actor."""
+        return self._watches.has_given_up(actor)
+
     def give_up(self) -> None:
         """End the actor of this node that is furthest over its reservation; on the watch's thread."""
         here = [actor for actor in list(self.actors) if actor.node == self._own_node]
@@ -185,13 +214,14 @@ class ActorPool:
         if actors:
             actor = max(actors, key=lambda one: unreclaimable_bytes(one.pid) - one.reserved)
             actor.given_up = True
-            end_process(actor.pid)
+            end_process(actor.pid, os.getpid())
 
     def close(self) -> None:
         """Let the actors go, and leave Ray."""
         for actor in self.actors:
             actor.end()
         self.actors = []
+        self._watches.close()
         if self._nodes is not None:
             self._nodes.close()
         self._ray.close()

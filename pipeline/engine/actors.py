@@ -1,5 +1,6 @@
 """Actors: the Ray processes that do tasks, how they start, what each has been given, how they end."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,17 +42,31 @@ class LostError(Exception):
 class RayWorker(Worker):
     """A worker as a Ray actor."""
 
-    def __init__(self, place: WorkerPlace, name: str) -> None:
+    def __init__(
+        self, place: WorkerPlace, name: str, node_watch: ActorHandle[Any] | None = None
+    ) -> None:
         collect_rarely()  # most of the program is imported by the first tasks
         place.open()
         super().__init__(place, name)
+        self._node_watch = node_watch
 
     def hello(self, question: Path | None) -> Greeting:
-        """Say what this process is; `question` is a file of the driver that it should see."""
+        """Say what this process is, once the watch of its node knows it.
+
+        Args:
+            question: a file of the driver that it should see.
+        """
+        if self._node_watch is not None:
+            ray.get(self._node_watch.reserve.remote(os.getpid(), WORKER))
         return greeting(question)
 
     def run_all(
-        self, tasks: Sequence[tuple[Task, Known]], *, commits: bool, committed: Sequence[Node]
+        self,
+        tasks: Sequence[tuple[Task, Known]],
+        *,
+        commits: bool,
+        committed: Sequence[Node],
+        reserved: int = WORKER,
     ) -> list[Outcome]:
         """Do tasks one after the other, until one fails or they have taken long enough.
 
@@ -59,11 +74,14 @@ class RayWorker(Worker):
             tasks: each with what it is told of the files that it may read.
             commits: whether what they make is to be committed.
             committed: units that it did, and that were committed since.
+            reserved: bytes that this process may hold meanwhile.
 
         Returns:
             Of the first tasks, at least of one: others are given out again, and may fail then.
         """
         self.tidy(committed)
+        if self._node_watch is not None:
+            self._node_watch.reserve.remote(os.getpid(), reserved)
         outcomes: list[Outcome] = []
         late = time.monotonic() + BATCH_SECONDS
         for task, known in tasks:
@@ -130,8 +148,14 @@ class Actor:
         first = batch[0]
         call = self.handle.run_all.options(name=f"{first.task.step}/{first.task.unit}")
         tasks = [(item.task, item.work.known(item.task)) for item in batch]
-        commits, committed = first.work.phase.take is None, self.committed
-        self.running[call.remote(tasks, commits=commits, committed=committed)] = batch
+        self.running[
+            call.remote(
+                tasks,
+                commits=first.work.phase.take is None,
+                committed=self.committed,
+                reserved=WORKER + first.work.need.bytes,
+            )
+        ] = batch
         self.committed = []
 
     def greet(self) -> Greeting:
@@ -159,6 +183,7 @@ def start_actor(
     *,
     only_item: Item | None = None,
     num_gpus: float = 0.0,
+    node_watch: ActorHandle[Any] | None = None,
 ) -> Actor:
     """Start an actor; Ray never starts one again by itself: the driver decides.
 
@@ -168,6 +193,7 @@ def start_actor(
         question: a file of the driver that it should see; None if there is no shared folder.
         only_item: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
+        node_watch: of its node, where that is not the driver's own.
     """
     kind = ray.remote(
         num_cpus=1.0 if only_item is None else 0.0,
@@ -177,7 +203,7 @@ def start_actor(
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )(RayWorker)
     name = new_attempt()
-    handle = kind.remote(place, name)
+    handle = kind.remote(place, name, node_watch)
     return Actor(handle, name, handle.hello.remote(question), node, only_item, num_gpus)
 
 

@@ -64,7 +64,7 @@ class Dataflow:
         progress: Progress,
         watch: MemoryWatch,
     ) -> None:
-        self._pool = ActorPool(place, resources, progress)
+        self._pool = ActorPool(place, resources, progress, watch)
         self._book = book
         self._progress = progress
         self._watch = watch
@@ -335,7 +335,7 @@ class Dataflow:
             self._checked = time.monotonic()
             for actor in self._pool.look_at_nodes():
                 self._lose(actor, "its node is gone")
-        for actor in [actor for actor in self._pool.actors if actor.given_up]:
+        for actor in self._pool.given_up():
             self._retire(actor)
         for item in self._pool.drop_late():
             self._schedule.give_back(item)
@@ -361,7 +361,7 @@ class Dataflow:
                 outcomes = results_of(ref, batch)
             except LostError as lost:
                 actor.running = {ref: batch, **actor.running}
-                if not actor.given_up:  # else it is the watch's doing, and no fault of the task
+                if not self._pool.has_given_up(actor):  # else it is no fault of the task
                     self._lose(actor, type(lost.__cause__).__name__)
                 return
         for item in batch[max(len(outcomes), 1) :]:

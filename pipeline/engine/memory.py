@@ -109,8 +109,8 @@ def unreclaimable_bytes(pid: int) -> int:
     return total
 
 
-def process_tree(root: int) -> list[int]:
-    """Return a process and all below it."""
+def process_tree(*roots: int) -> list[int]:
+    """Return processes and all below them."""
     children: defaultdict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -118,7 +118,7 @@ def process_tree(root: int) -> list[int]:
                 fields = (entry / "stat").read_text(encoding="utf-8", errors="replace")
                 parent = int(fields.rpartition(")")[2].split()[1])
                 children[parent].append(int(entry.name))
-    tree = [root]
+    tree = [*roots]
     for pid in tree:
         tree += children[pid]
     return tree

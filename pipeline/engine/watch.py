@@ -51,21 +51,35 @@ class Peak:
     bytes: int
 
 
+def own_processes() -> list[int]:
+    """Return this process and all below it."""
+    return process_tree(os.getpid())
+
+
 class MemoryWatch:
     """Looks at what the run's processes hold on this node.
 
     Args:
         limit: `resources.memory`, bytes.
         note: tells people when workers are given up.
+        processes: returns those that are looked at.
         period: seconds between two looks at the processes that changed.
     """
 
     def __init__(
-        self, limit: int, note: Callable[[str], None], *, period: float = PERIOD_SECONDS
+        self,
+        limit: int,
+        note: Callable[[str], None],
+        *,
+        processes: Callable[[], list[int]] = own_processes,
+        period: float = PERIOD_SECONDS,
     ) -> None:
         self.limit = limit
+        self.least = limit
+        """Bytes that the node has on which work was given up last, if that is less."""
         self._most = limit - limit // RESERVE
         self.note = note
+        self._processes = processes
         self._period = period
         self._pages: dict[int, _Pages] = {}
         """Of each process, as it was at the last look at all."""
@@ -175,10 +189,13 @@ class MemoryWatch:
             ConfigError: always.
         """
         seen = max(self._most_seen, self._memory)
-        least = -(-int(_ROOM * max(seen, self.limit)) // MIB)
+        asked = -(-int(_ROOM * max(seen, self.least)) // MIB)
+        bound, way = "resources.memory", "set it to"
+        if self.least < self.limit:
+            bound, way = "memory of a node, below resources.memory,", "take nodes that have"
         raise ConfigError(
-            f"resources.memory = {show_bytes(self.limit)}: step {step} ({unit}) needed more than"
-            f" that even with one worker: the run used {show_bytes(seen)}; set it to {least}MiB or more"
+            f"{bound} = {show_bytes(self.least)}: step {step} ({unit}) needed more than"
+            f" that even with one worker: the run used {show_bytes(seen)}; {way} {asked}MiB or more"
             f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
         )
 
@@ -192,7 +209,7 @@ class MemoryWatch:
         Returns:
             The processes that were looked at.
         """
-        self._pages = {pid: _pages_of(pid) for pid in process_tree(os.getpid())}
+        self._pages = {pid: _pages_of(pid) for pid in self._processes()}
         self._fresh = 0 if anew or self._pages.keys() != self._looks.keys() else self._fresh + 1
         known = self._looks if self._fresh % LOOKS_ANEW else {}
         calm = self._memory < self._most / 2 and self._fresh % CALM_LOOKS > 0
@@ -222,11 +239,15 @@ class MemoryWatch:
         growth = sum(_pages_of(pid).anonymous - before.anonymous for pid, before in known)
         self._note(self._looked + growth)
 
-    def _note(self, memory: int) -> None:
-        self._memory = memory
+    def note_elsewhere(self, memory: int) -> None:
+        """Note the bytes that the run used on a node."""
         self._most_seen = max(self._most_seen, memory)
         for peak in list(self._peaks):
             peak.bytes = max(peak.bytes, memory)
+
+    def _note(self, memory: int) -> None:
+        self._memory = memory
+        self.note_elsewhere(memory)
 
     def _relieve(self, growth: int) -> None:
         """End the work that is guarded, if looking at all processes anew says the same."""
@@ -280,14 +301,15 @@ def _pages_of(pid: int) -> _Pages:
     return _Pages(0, 0)
 
 
-def end_process(pid: int, *, timeout: float = 2.0) -> None:
+def end_process(pid: int, leader: int, *, timeout: float = 2.0) -> None:
     """Kill a worker's process and wait until what it held is free.
 
     Args:
-        pid: of a process below this one; another node's is left alone.
+        pid: of a process below the leader; another one is left alone.
+        leader: a process.
         timeout: seconds.
     """
-    if pid not in process_tree(os.getpid()):
+    if pid not in process_tree(leader):
         return
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)

@@ -113,7 +113,7 @@ def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(
 
         def want(done: Task, commit: Commit) -> Task:
             del commit
-            watch.limit = watch._most = 1  # noqa: SLF001  # both workers are there, and have work
+            watch.limit = watch.least = watch._most = 1  # noqa: SLF001  # both workers are there, and have work
             return task(say_who, done.payload + 2)
 
         endless = Phase("", [task(meet, 0), task(meet, 1)], follow=want)

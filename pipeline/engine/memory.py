@@ -2,11 +2,12 @@
 
 The limit counts anonymous and shared memory (Pss_Anon and Pss_Shmem of /proc/PID/smaps_rollup), because
 the system can reclaim all other pages, such as those of mapped files. It counts this process and all
-below it: workers, Ray's daemons, Ray's object store.
+below it: workers, Ray's daemons, Ray's object store. On the nodes of a cluster that was joined it counts
+the workers of the run.
 
 It is kept in three ways. A step whose least need does not fit is refused before it starts. Each task
-reserves its need before it starts (`pipeline.engine.dataflow`). A watch (`pipeline.engine.watch`) stops
-workers before the sum passes the limit.
+reserves its need before it starts (`pipeline.engine.dataflow`). A watch (`pipeline.engine.watch`, and
+`node_watch` on a cluster) stops workers before the sum passes the limit.
 """
 
 import contextlib

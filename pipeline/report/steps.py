@@ -100,8 +100,8 @@ def step_metrics(
 ) -> tuple[StepCost, ...]:
     """Return for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
-    `peak_memory` is the most that all processes of the run held on the driver's node, in bytes; rates
-    are by wall seconds. Steps are at work side by side: `began` and `ended` are seconds that the run was
+    `peak_memory` is the most that all processes of the run held on a node, in bytes; rates are by wall
+    seconds. Steps are at work side by side: `began` and `ended` are seconds that the run was
     at work, its attempts one behind the other.
     """
     costs: defaultdict[str, _Cost] = defaultdict(_Cost)

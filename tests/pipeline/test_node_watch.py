@@ -111,9 +111,9 @@ RUNS = """if True:
         except ConfigError as error:
             error_of_run = error
             notes = [one for one in said if "memory" in one]
-            within = watch.end_peak(peak) <= memory
+            held = watch.end_peak(peak)
         flow.close()
-    print(json.dumps([str(error_of_run), notes, within]))  # Ray itself says things before
+    print(json.dumps([str(error_of_run), notes, held]))  # Ray itself says things before
 """
 
 
@@ -129,9 +129,9 @@ def test_on_another_node_a_task_that_takes_too_much_is_tried_alone_and_then_refu
             check=False,
         )
     assert done.returncode == 0, done.stderr[-3000:]
-    refused, notes, within = json.loads(done.stdout.splitlines()[-1])
+    refused, notes, held = json.loads(done.stdout.splitlines()[-1])
     assert refused.startswith("resources.memory = 1.211 GiB: step step (unit grow-")
     assert "even with one worker: the run used" in refused
     assert refused.endswith("run again to resume, or lower x and run with --replace")
     assert notes == ["memory is short: going on with 1 worker"]
-    assert within
+    assert held > 900 * MIB, "the peak is that of the other node: the driver holds a few hundred"

@@ -9,7 +9,7 @@ import ray
 from pipeline.engine.actors import START_SECONDS, Actor, LostError, start_actor
 from pipeline.engine.cluster import ClusterConfig, num_gpus, ray_cluster
 from pipeline.engine.memory import BASE, WorkerResources, unreclaimable_bytes
-from pipeline.engine.nodes import Nodes
+from pipeline.engine.nodes import Nodes, Question, some_of
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
 from pipeline.engine.watch import end_process
@@ -138,7 +138,8 @@ class ActorPool:
         """Start an actor on a node; one that is alone is given its task once it has started."""
         assert self._nodes is not None, "Ray has started"
         known = node == self._own_node or node in self._nodes.memory
-        question = None if known else _question(self._place)
+        inputs = some_of(self._resources.inputs)
+        question = None if known else Question(_question(self._place), inputs)
         actor = start_actor(self._place, node, question, only_item=only_item, num_gpus=num_gpus)
         self.actors.append(actor)
 

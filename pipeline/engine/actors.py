@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -12,7 +11,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pipeline.engine.memory import WORKER
-from pipeline.engine.nodes import Greeting, greeting
+from pipeline.engine.nodes import Greeting, Question, greeting
 from pipeline.engine.schedule import Item
 from pipeline.engine.step_run import PhaseRun
 from pipeline.engine.tasks import Task, Worker
@@ -46,9 +45,9 @@ class RayWorker(Worker):
         place.open()
         super().__init__(place, name)
 
-    def hello(self, question: Path | None) -> Greeting:
-        """Say what this process is; `question` is a file of the driver that it should see."""
-        return greeting(question)
+    def hello(self, question: Question | None) -> Greeting:
+        """Say what this process is; a question is asked of a node that is not known."""
+        return greeting(None) if question is None else greeting(question.file, question.inputs)
 
     def run_all(self, tasks: Sequence[tuple[Task, Known]], *, commits: bool) -> list[Outcome]:
         """Do tasks one after the other, until one fails or they have taken long enough.
@@ -147,7 +146,7 @@ class Actor:
 def start_actor(
     place: WorkerPlace,
     node: str,
-    question: Path | None,
+    question: Question | None,
     *,
     only_item: Item | None = None,
     num_gpus: float = 0.0,
@@ -157,7 +156,7 @@ def start_actor(
     Args:
         place: of the run.
         node: where it is to be, by Ray's name.
-        question: a file of the driver that it should see; None if there is no shared folder.
+        question: what it is asked about its node; None if the node is known.
         only_item: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
     """

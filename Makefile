@@ -18,6 +18,7 @@
 #                  when it is called again. ONLY='kills signals' names some of benchmarks/campaigns.toml, CORPUS='FILES'
 #                  a corpus, and SHORT=1 does the small form of each (half an hour)
 #   make slurm     of these: jobs of Slurm on this machine, as root, with Debian's slurm-wlm and munge (half an hour)
+#   make nodes     of these: clusters of which nodes are killed, hang, join late, or lack something (an hour)
 #   make mutants   of these: faults planted into the product's code that a change can reach, and whether tests notice them
 #   make drawn-faults SEED=0  of these: 300 faults drawn at random, and whether the tests that reach them notice (hours)
 #   make figures   every measurement: what it answers, what it needs, and its call
@@ -45,7 +46,7 @@ COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test quick-test coverage tiers check lint-docker lint-forge docs package lowest speed-guard losses \
-  clients campaign slurm mutants reach drawn-faults figures figure compare gpu-check browser clean
+  clients campaign slurm nodes mutants reach drawn-faults figures figure compare gpu-check browser clean
 
 # With it set, every process of every target would compile the modules it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -195,6 +196,9 @@ campaign: setup $(VENV)/.kernels
 
 slurm: setup $(VENV)/.kernels
 	$(CAMPAIGNS) --only slurm
+
+nodes: setup $(VENV)/.kernels
+	$(CAMPAIGNS) --only nodes
 
 mutants: setup $(VENV)/.kernels
 	$(CAMPAIGNS) --only mutants

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from node_machines import missing_namespaces
 from slurm_machines import missing_programs
 
 HERE = Path(__file__).resolve().parent
@@ -59,6 +60,7 @@ def _mounts() -> bool:
 NEEDS: dict[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "mounts": _mounts,
+    "namespaces": lambda: missing_namespaces() is None,
     "slurm": lambda: os.geteuid() == 0 and not missing_programs(),
     "peers": lambda: bool(os.environ.get("PEERS")),
     "browser": lambda: shutil.which("chromium") is not None,

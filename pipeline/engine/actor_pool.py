@@ -11,7 +11,7 @@ from pipeline.engine.actors import START_SECONDS, Actor, LostError, start_actor
 from pipeline.engine.cluster import ClusterConfig, num_gpus, ray_cluster
 from pipeline.engine.memory import BASE, WorkerResources, unreclaimable_bytes
 from pipeline.engine.node_watch import NodeWatches
-from pipeline.engine.nodes import Nodes
+from pipeline.engine.nodes import Nodes, Question, some_of
 from pipeline.engine.progress import Progress
 from pipeline.engine.schedule import Item
 from pipeline.engine.watch import MemoryWatch, end_process
@@ -150,7 +150,8 @@ class ActorPool:
         """Start an actor on a node; one that is alone is given its task once it has started."""
         assert self._nodes is not None, "Ray has started"
         known = node == self._own_node or node in self._nodes.memory
-        question = None if known else _question(self._place)
+        inputs = some_of(self._resources.inputs)
+        question = None if known else Question(_question(self._place), inputs)
         joined = self._resources.address is not None  # else all workers are children of this process
         actor = start_actor(
             self._place,

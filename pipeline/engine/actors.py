@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -13,7 +12,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pipeline.engine.memory import WORKER
-from pipeline.engine.nodes import Greeting, greeting
+from pipeline.engine.nodes import Greeting, Question, greeting
 from pipeline.engine.schedule import Item
 from pipeline.engine.step_run import PhaseRun
 from pipeline.engine.tasks import Node, Task, Worker
@@ -50,15 +49,15 @@ class RayWorker(Worker):
         super().__init__(place, name)
         self._node_watch = node_watch
 
-    def hello(self, question: Path | None) -> Greeting:
+    def hello(self, question: Question | None) -> Greeting:
         """Say what this process is, once the watch of its node knows it.
 
         Args:
-            question: a file of the driver that it should see.
+            question: what is asked of a node that is not known.
         """
         if self._node_watch is not None:
             ray.get(self._node_watch.reserve.remote(os.getpid(), WORKER))
-        return greeting(question)
+        return greeting(None) if question is None else greeting(question.file, question.inputs)
 
     def run_all(
         self,
@@ -179,7 +178,7 @@ class Actor:
 def start_actor(
     place: WorkerPlace,
     node: str,
-    question: Path | None,
+    question: Question | None,
     *,
     only_item: Item | None = None,
     num_gpus: float = 0.0,
@@ -190,7 +189,7 @@ def start_actor(
     Args:
         place: of the run.
         node: where it is to be, by Ray's name.
-        question: a file of the driver that it should see; None if there is no shared folder.
+        question: what it is asked about its node; None if the node is known.
         only_item: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
         node_watch: of its node, where that is not the driver's own.

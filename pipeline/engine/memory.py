@@ -39,6 +39,8 @@ class WorkerResources:
     """Of a node, bytes."""
     follows_cores: bool = False
     """Whether the number of workers follows the cores of the cluster that was joined."""
+    inputs: tuple[tuple[Path, int], ...] = ()
+    """Local files that every node must have, with their bytes."""
 
 
 @dataclass(frozen=True)

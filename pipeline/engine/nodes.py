@@ -2,7 +2,7 @@
 
 Ray is asked again and again on a thread of its own. A node that joined is used; the work of one that is
 gone is done by others. The first worker of a node says what the node has. A node with other code or
-packages, or without the folder of the run, is left out, and people are told once.
+packages, or without the folder of the run or its inputs, is left out, and people are told once.
 """
 
 import os
@@ -10,7 +10,7 @@ import platform
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,6 +29,8 @@ FOLDER_SECONDS = 60.0
 """How long a file of one node may take to be seen on another: network mounts keep names for so long."""
 MAX_FAILED_STARTS = 3
 """Workers that may die one after the other while they start, before their node is left out."""
+MAX_LOOKED_FOR = 1_000
+"""Inputs that a node is asked for; of more, so many that are spread evenly."""
 _PACKAGES = ("numpy", "pyarrow", "sentencepiece", "datasketch", "zstandard", "numba")
 """Those whose version may change what a worker makes."""
 
@@ -40,6 +42,15 @@ class ClusterNode(NamedTuple):
     """Of Ray."""
     host: str
     cores: int
+
+
+class Question(NamedTuple):
+    """What the first worker of a node is asked."""
+
+    file: Path | None
+    """Of the driver in the folder that all nodes share; None if they share none."""
+    inputs: tuple[tuple[Path, int], ...]
+    """Local files that the run reads, with their bytes."""
 
 
 class Greeting(NamedTuple):
@@ -56,23 +67,47 @@ class Greeting(NamedTuple):
     """The file of the driver that it does not see; empty if it sees it."""
     answer: str
     """The file that it wrote beside it; empty if there is no shared folder."""
+    lack: str = ""
+    """Why it cannot do the work, as it sees itself."""
 
 
-def greeting(question: Path | None) -> Greeting:
+def some_of(inputs: tuple[tuple[Path, int], ...]) -> tuple[tuple[Path, int], ...]:
+    """Return the inputs that a node is asked for: all, or `MAX_LOOKED_FOR` at most, spread evenly."""
+    return inputs[:: -(-len(inputs) // MAX_LOOKED_FOR) or 1]
+
+
+def greeting(file: Path | None, inputs: Sequence[tuple[Path, int]] = ()) -> Greeting:
     """Say what this process is.
 
     Args:
-        question: a file of the driver in the folder that all nodes share; None if they share none.
+        file: of the driver in the folder that all nodes share; None if they share none.
+        inputs: files that it should have, with their bytes.
     """
     missing = answer = ""
-    if question is not None:
-        if not _appears(question):
-            missing = str(question)
+    lack = _absent_input(inputs)
+    if file is not None and not lack:
+        if not _appears(file):
+            missing = str(file)
         else:
-            own = question.with_name(f"{socket.gethostname()}-{os.getpid()}")
-            own.touch()
-            answer = str(own)
-    return Greeting(os.getpid(), code_digest(), versions(), machine_memory(), missing, answer)
+            own = file.with_name(f"{socket.gethostname()}-{os.getpid()}")
+            try:
+                own.touch()
+                answer = str(own)
+            except OSError as error:
+                lack = f"it cannot write to {own.parent}: {error.strerror}; let it be written there"
+    return Greeting(os.getpid(), code_digest(), versions(), machine_memory(), missing, answer, lack)
+
+
+def _absent_input(inputs: Sequence[tuple[Path, int]]) -> str:
+    """Say which input is not here as the driver has it; nothing if all are."""
+    for path, size in inputs:
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            return f"it cannot read the input {path}: {error.strerror}; mount the same folder there"
+        if found != size:
+            return f"its input {path} has {found:,} bytes and not {size:,}; mount the same folder there"
+    return ""
 
 
 @cache
@@ -95,6 +130,8 @@ def fault_of(said: Greeting) -> str | None:
         if said.versions.get(name) != own:
             theirs = said.versions.get(name, "none")
             return f"it has {name} {theirs} and the driver {own}; install the same there"
+    if said.lack:
+        return said.lack
     folder = Path(said.missing or said.answer).parent
     if said.missing:
         return (

@@ -8,6 +8,7 @@ Phases: tasks of a step that may run in any order, one phase after another.
 
 import resource
 import shutil
+import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -164,7 +165,7 @@ class Worker:
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
         }
         release_freed_memory()
-        return Outcome(folder, files, reported, metrics, published)
+        return Outcome(folder, files, reported, metrics, socket.gethostname(), published)
 
 
 def _keys(folder: Path) -> Iterator[str]:

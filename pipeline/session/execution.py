@@ -97,7 +97,7 @@ class Execution:
         """Commit what a task made, and log what that took; `flush` makes both last."""
         commit = self.commits.put(task.step, task.unit, task.fingerprint, outcome)
         metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
-        self.journal.log_soon("commit", step=task.step, unit=task.unit, **metrics)
+        self.journal.log_soon("commit", step=task.step, unit=task.unit, host=outcome.host, **metrics)
         self.progress.tell_unit(lambda: _unit_line(task, outcome))
         return commit
 

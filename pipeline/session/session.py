@@ -20,6 +20,7 @@ from typing import TextIO
 from pipeline.engine.memory import Need, WorkerResources
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
+from pipeline.inputs.files import FoundFile
 from pipeline.inputs.given_files import given_folders
 from pipeline.inputs.parallel_text import resolve_fairness
 from pipeline.planning.against import labels
@@ -237,6 +238,15 @@ def _resolved(request: RunRequest) -> RunRequest:
     return replace(request, file=file)
 
 
+def _local_inputs(found: Sequence[FoundFile]) -> tuple[tuple[Path, int], ...]:
+    """Return the inputs that each node reads from its own disk or mounts, with their bytes."""
+    return tuple(
+        (file.place.absolute(), file.status.size)
+        for file in found
+        if isinstance(file.place, Path) and file.status.size is not None
+    )
+
+
 def _steps(request: RunRequest, execution: Execution) -> RunReport:
     """Do the steps in order and gather what each reports."""
     found = found_inputs(request)
@@ -245,6 +255,7 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
         execution.progress.note(skipped.line)
     if request.replace:
         drop_damaged_scans(execution)
+    execution.resources = replace(execution.resources, inputs=_local_inputs(found.files))
     files = scan_inputs(found.files, execution)
     scope = replace(scope, inputs=files)
     buffers = store_buffers(execution.root)

@@ -50,6 +50,8 @@ class Outcome:
     """Part of the commit: a function of the work alone."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Part of the log: seconds and bytes of memory."""
+    host: str = ""
+    """Part of the log: the machine of its worker."""
     published: Published = NOTHING_PUBLISHED
     """What its worker did of the commit."""
 

@@ -1,14 +1,17 @@
 """What the nodes of a cluster promise: they come and go, and one that cannot do the work is left out."""
 
+import os
+import socket
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from ray.exceptions import ActorDiedError, ActorUnschedulableError
 
 from pipeline.engine import nodes
-from pipeline.engine.nodes import ClusterNode, Greeting, Nodes, fault_of, greeting
+from pipeline.engine.nodes import ClusterNode, Greeting, Nodes, fault_of, greeting, some_of
 from stages.errors import ConfigError, Stopped
 
 A, B = ClusterNode("a", "first", 2), ClusterNode("b", "second", 3)
@@ -154,3 +157,28 @@ def test_a_package_of_another_version_is_named() -> None:
     other = said._replace(versions={**said.versions, "pyarrow": "1.0"})
     assert str(fault_of(other)).startswith("it has pyarrow 1.0 and the driver ")
     assert said.memory > 0
+
+
+def test_a_node_that_cannot_write_to_the_folder_of_the_run_says_so(tmp_path: Path) -> None:
+    question = tmp_path / "driver"
+    question.touch()
+    (tmp_path / f"{socket.gethostname()}-{os.getpid()}").symlink_to(tmp_path / "none" / "file")
+    assert str(fault_of(greeting(question))).startswith(f"it cannot write to {tmp_path}: ")
+
+
+def test_a_node_that_lacks_an_input_is_named_with_its_path(tmp_path: Path) -> None:
+    there, absent = tmp_path / "there", tmp_path / "absent"
+    there.write_bytes(b"123")
+    assert fault_of(greeting(None, [(there, 3)])) is None
+    assert f"it cannot read the input {absent}: No such file" in str(
+        fault_of(greeting(None, [(there, 3), (absent, 3)]))
+    )
+    assert f"its input {there} has 3 bytes and not 4" in str(fault_of(greeting(None, [(there, 4)])))
+
+
+def test_of_many_inputs_a_node_is_asked_for_some_that_are_spread_evenly() -> None:
+    for count, expected in ((0, 0), (1, 1), (1_000, 1_000), (1_001, 501), (25_000, 1_000)):
+        inputs = tuple((Path(f"/{number}"), number) for number in range(count))
+        asked = some_of(inputs)
+        assert len(asked) == expected
+        assert {after[1] - before[1] for before, after in pairwise(asked)} <= {1, 2, 25}

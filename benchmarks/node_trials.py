@@ -1,5 +1,6 @@
 """A run that joins a cluster on this machine, and what one trial of `node_runs` looks at."""
 
+import json
 import os
 import subprocess
 import sys
@@ -88,6 +89,12 @@ def count_commits(output: Path) -> int:
     if not steps.is_dir():
         return 0
     return sum(not path.name.startswith(".") for step in steps.iterdir() for path in step.iterdir())
+
+
+def hosts_of_commits(output: Path) -> list[str]:
+    """Return the hosts that did the units of a run, in the order of their commits."""
+    lines = map(json.loads, (output / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    return [line["host"] for line in lines if line["event"] == "commit"]
 
 
 @dataclass(frozen=True)

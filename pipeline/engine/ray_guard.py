@@ -39,10 +39,13 @@ def guard(folder: Path) -> Iterator[None]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    before = os.environ.pop(_MARK, "")
     os.environ[_MARK] = str(folder)  # only now: the guard is none of those that it ends
     try:
         yield
     finally:
-        os.environ.pop(_MARK, None)
+        os.environ.pop(_MARK)
+        if before:
+            os.environ[_MARK] = before
         with suppress(OSError):  # it may have been killed, too
             process.communicate(b"ended\n")
